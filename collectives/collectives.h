@@ -49,6 +49,7 @@ class Collectives {
   // above.
   std::unique_ptr<Exchange> exchange(std::span<const Send> sent, std::span<const Receive> received, int channel);
   int channels() const { return transport_->channels(); }
+  int neighbours() const { return transport_->neighbours(); }
   Bytes buffer_bytes() const { return transport_->buffer_bytes(); }
   // Waits; but where what watch() names has failed, abandons the exchange and rethrows that.
   void finish(std::unique_ptr<Exchange> exchange);

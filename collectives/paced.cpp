@@ -38,6 +38,7 @@ class Paced final : public Transport {
     return std::make_unique<PacedExchange>(inner_->start(sent, received, channel), end);
   }
   int channels() const override { return inner_->channels(); }
+  int neighbours() const override { return inner_->neighbours(); }
   Bytes buffer_bytes() const override { return inner_->buffer_bytes(); }
   std::unique_ptr<Transport> split(int color) override { return paced(inner_->split(color), bandwidth_); }
   void end_is_agreed() override { inner_->end_is_agreed(); }

@@ -22,6 +22,7 @@ class Single final : public Transport {
     return std::make_unique<Nothing>();
   }
   int channels() const override { return std::numeric_limits<int>::max(); }
+  int neighbours() const override { return 1; }
   Bytes buffer_bytes() const override { return 0; }
   std::unique_ptr<Transport> split(int) override { return std::make_unique<Single>(); }
   void end_is_agreed() override {}

@@ -170,6 +170,7 @@ class ThreadTransport final : public Transport {
     return std::make_unique<ThreadExchange>(group_, group_->start(rank_, sent, received, channel));
   }
   int channels() const override { return std::numeric_limits<int>::max(); }
+  int neighbours() const override { return size(); }
   Bytes buffer_bytes() const override { return 0; }
   std::unique_ptr<Transport> split(int color) override {
     const auto [group, rank] = group_->split(rank_, color);

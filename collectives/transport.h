@@ -51,6 +51,8 @@ class Transport {
   virtual std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received,
                                           int channel = 0) = 0;
   virtual int channels() const = 0;
+  // Ranks on this machine, this one included.
+  virtual int neighbours() const = 0;
   // Host memory that messages on their way take at most, in this process.
   virtual Bytes buffer_bytes() const = 0;
   // The ranks that give the same `color`, from 0 on, in the order of their ranks. All ranks call it.

@@ -1,10 +1,15 @@
 #include "core/affinity.h"
 
 #include <sched.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "core/log.h"
@@ -18,15 +23,21 @@ CpuSet::CpuSet(const std::vector<int>& cpus) {
   }
 }
 
-CpuSet CpuSet::of_thread() {
+CpuSet CpuSet::of_process(int process) {
   CpuSet set;
-  const int status = sched_getaffinity(0, sizeof set.words_, reinterpret_cast<cpu_set_t*>(set.words_.data()));
+  const int status = sched_getaffinity(process, sizeof set.words_, reinterpret_cast<cpu_set_t*>(set.words_.data()));
   return status == 0 ? set : CpuSet();
 }
 
 bool CpuSet::contains(int cpu) const {
   if (cpu < 0 || cpu >= kMostCpus) return false;
   return (words_[static_cast<std::size_t>(cpu / kBits)] >> (cpu % kBits) & 1) != 0;
+}
+
+int CpuSet::count() const {
+  int count = 0;
+  for (const unsigned long word : words_) count += std::popcount(word);
+  return count;
 }
 
 std::vector<int> CpuSet::list() const {
@@ -39,6 +50,22 @@ std::vector<int> CpuSet::list() const {
 
 bool CpuSet::apply(int thread) const {
   return sched_setaffinity(thread, sizeof words_, reinterpret_cast<const cpu_set_t*>(words_.data())) == 0;
+}
+
+int cpus_of_ancestors() {
+  int most = 0;
+  for (int process = getppid(); process > 0;) {
+    most = std::max(most, CpuSet::of_process(process).count());
+    // "PID (NAME) STATE PARENT ...", and a name may have parentheses.
+    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    std::istringstream rest(text.substr(std::min(text.rfind(')') + 1, text.size())));
+    char state = 0;
+    process = 0;
+    rest >> state >> process;
+  }
+  return most;
 }
 
 void bind_thread(const CpuSet& cpus) {

@@ -13,10 +13,13 @@ class CpuSet {
   // Ignores negative numbers and those from kMostCpus on.
   explicit CpuSet(const std::vector<int>& cpus);
   // The affinity mask of the calling thread; empty when the system does not tell it.
-  static CpuSet of_thread();
+  static CpuSet of_thread() { return of_process(0); }
+  // The same of another process's first thread.
+  static CpuSet of_process(int process);
 
   bool empty() const { return *this == CpuSet(); }
   bool contains(int cpu) const;
+  int count() const;
   std::vector<int> list() const;  // ascending
   // Keeps a thread (and threads that it starts later) on these CPUs; false when the system refuses. `thread`: as from
   // gettid(); 0: the calling one.
@@ -28,6 +31,10 @@ class CpuSet {
   static constexpr int kBits = 8 * sizeof(unsigned long);
   std::array<unsigned long, kMostCpus / kBits> words_{};
 };
+
+// Of the process that started this one, of what started that, and so on: the most CPUs that one of them may run on; 0
+// where the system does not tell.
+int cpus_of_ancestors();
 
 // Keeps the calling thread on `cpus`; does nothing if they are empty. When the system refuses, the first call logs a
 // warning and the thread runs where it may.

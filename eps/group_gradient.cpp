@@ -16,6 +16,17 @@ float element(const void* data, DType type) {
   return type == DType::bf16 ? to_float(bf16{bits}) : to_float(f16{bits});
 }
 
+// Adds `count` leaves as a binary tree, ((0 + 1) + (2 + 3)) + .... The sums that wait for their other half lie on a
+// stack: push(leaf) puts one more there, add() adds the last to the one before it, which stays.
+template <typename Push, typename Add>
+void sum_tree(std::size_t count, const Push& push, const Add& add) {
+  for (std::size_t leaf = 0; leaf < count; ++leaf) {
+    push(leaf);
+    for (std::size_t above = leaf; above % 2 == 1; above /= 2) add();
+  }
+  for (int left = std::popcount(count); left > 1; --left) add();
+}
+
 }  // namespace
 
 // Finds the contributions to element `at`, and up to which element they stay the same.
@@ -32,28 +43,72 @@ bool GradientRuns::collect(std::int64_t at) {
   return parts_ > 0;
 }
 
-// Sums elements [begin, end), in which contributions begin or end.
-void GradientRuns::gather(std::int64_t begin, std::int64_t end) {
-  for (std::int64_t at = begin; at < end; ++at) {
-    collect(at);
-    float sum = element(at_[0], contributions_.type);
-    for (std::size_t k = 1; k < parts_; ++k) sum += element(at_[k], contributions_.type);
-    sums_[static_cast<std::size_t>(at - begin)] = sum;
-  }
+// The run's gradients are its sums.
+void GradientRuns::take_sums() {
   type_ = DType::f32;
   parts_ = 1;
-  at_[0] = sums_.data();
+  at_[0] = sums_[0].data();
+}
+
+// Element by element: contributions begin or end within the run.
+void GradientRuns::sum_elements() {
+  for (std::int64_t at = begin_; at < end_; ++at) {
+    collect(at);
+    std::array<float, kMostSums> stack;
+    std::size_t depth = 0;
+    const auto add = [&] {
+      --depth;
+      stack[depth - 1] += stack[depth];
+    };
+    for (std::size_t use = 0; use < parts_; use += contributions_.devices) {
+      sum_tree(
+          contributions_.devices,
+          [&](std::size_t device) { stack[depth++] = element(at_[use + device], contributions_.type); }, add);
+      if (use > 0) add();
+    }
+    sums_[0][static_cast<std::size_t>(at - begin_)] = stack[0];
+  }
+  take_sums();
+}
+
+void GradientRuns::sum_by_tree() {
+  const optimizers::Kernels& kernels = optimizers::kernels();
+  optimizers::Streams streams;
+  streams.count = static_cast<std::size_t>(count());
+  std::size_t depth = 0;
+  const auto add = [&] {
+    --depth;
+    const void* const both[] = {sums_[depth - 1].data(), sums_[depth].data()};
+    streams.gradients = both;
+    streams.contributions = 2;
+    kernels.sum[optimizers::index_of(DType::f32)](streams, sums_[depth - 1].data());
+  };
+  for (std::size_t use = 0; use < parts_; use += contributions_.devices) {
+    const std::size_t pairs = (contributions_.devices + 1) / 2;  // the tree's lowest sums, from memory
+    sum_tree(
+        pairs,
+        [&](std::size_t pair) {
+          streams.gradients = at_.data() + use + 2 * pair;
+          streams.contributions = std::min<std::size_t>(contributions_.devices - 2 * pair, 2);
+          kernels.sum[optimizers::index_of(type_)](streams, sums_[depth++].data());
+        },
+        add);
+    if (use > 0) add();
+  }
+  take_sums();
 }
 
 bool GradientRuns::next() {
   begin_ = end_;
   if (begin_ >= block_.end) return false;
   if (!collect(begin_)) throw Error("element " + std::to_string(begin_) + " of a group has no gradient");
+  if (parts_ % contributions_.devices != 0) throw Error("a use of a group has gradients of some devices alone");
   type_ = contributions_.type;
   end_ = same_until_ == block_.end ? same_until_ : same_until_ - (same_until_ - block_.begin) % kRunUnit;
-  if (end_ > begin_) return true;
+  if (end_ > begin_ && is_in_order()) return true;
+  const bool alike = end_ > begin_;
   end_ = std::min(begin_ + kRunUnit, block_.end);
-  gather(begin_, end_);
+  alike ? sum_by_tree() : sum_elements();
   return true;
 }
 

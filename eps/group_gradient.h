@@ -1,7 +1,10 @@
-// The gradient of a group: the sum of its contributions in fp32, in a fixed order.
+// The gradient of a group: the sum of its contributions in fp32, in a fixed order. Those of one use are the leaves of a
+// binary tree over the devices, ((0 + 1) + (2 + 3)) + ..., so that a sum over 2^n devices that begin at a multiple of
+// that is the same, wherever it is made. The sums of uses are added from the first to the last.
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <span>
 
@@ -18,13 +21,15 @@ struct Contribution {
   std::int64_t begin = 0, end = 0;
 };
 
-// Contributions of one group, in the order in which they are summed. Their ranges cover every element.
+// Contributions of one group: of each use `devices`, one behind the other. Their ranges cover every element, those of
+// one use the same.
 struct Contributions {
   std::span<const Contribution> parts;
   DType type = DType::f32;
+  std::size_t devices = 1;
 };
 
-// Unit of runs: contributions that begin or end within one are summed to fp32 first.
+// Unit of runs: what a kernel does not sum in this order itself is summed to fp32 first, a unit at a time.
 inline constexpr std::int64_t kRunUnit = optimizers::kScaleBlock;
 
 // Walks one block in runs of elements with the same contributions, in ascending order. Runs begin at multiples of
@@ -45,7 +50,10 @@ class GradientRuns {
 
  private:
   bool collect(std::int64_t at);
-  void gather(std::int64_t begin, std::int64_t end);
+  bool is_in_order() const { return contributions_.devices <= (parts_ == contributions_.devices ? 3 : 1); }
+  void sum_elements();
+  void sum_by_tree();
+  void take_sums();
 
   const Contributions& contributions_;
   const Block& block_;
@@ -54,7 +62,8 @@ class GradientRuns {
   DType type_ = DType::f32;
   std::size_t parts_ = 0;
   std::array<const void*, kMostContributions> at_;  // the run's contributions
-  alignas(64) std::array<float, kRunUnit> sums_;
+  static constexpr std::size_t kMostSums = std::bit_width(std::size_t{kMostContributions}) + 1;  // of trees, at once
+  alignas(64) std::array<std::array<float, kRunUnit>, kMostSums> sums_;
 };
 
 // Sum of squares of the gradient, in double, in which statistics do not count; not finite exactly if an element of the

@@ -61,7 +61,10 @@ struct StoreOptions {
   // Gradient buffers in eager mode, divided among the devices, at least one each: how far a device may run ahead of the
   // updates and of the other devices.
   int staging_slots = 3;
-  int microbatches = 1;    // of each device: what they measured for statistics comes as their sum, in fp32
+  int microbatches = 1;  // of each device: what they measured for statistics comes as their sum, in fp32
+  // Whether a device's sum of squares is taken where it has the whole gradient. Else sums are by blocks alone, so that
+  // they do not depend on the number of devices.
+  bool device_squares = true;
   std::uint64_t seed = 0;  // of the initial weights, and of stochastic rounding
 
   // LAMB compares norms of whole tensors.

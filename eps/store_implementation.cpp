@@ -210,7 +210,7 @@ void ParameterStore::Implementation::take_check(GroupIndex index, double sum_of_
 
 void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot, std::optional<double> squares) {
   const std::vector<LayerPart>& parts = layer_at(layer).parts;
-  const bool checked = squares && is_whole_gradient(layer_at(layer));
+  const bool checked = squares && options.device_squares && is_whole_gradient(layer_at(layer));
   hand_over.push(layer, device, checked ? std::optional(std::isfinite(*squares)) : std::nullopt);
   if (device > 0 && fault_point("eps.lost_contribution")) std::memset(slots.data(slot), 0, gradient_bytes(layer));
   const auto trained = [&](const LayerPart& part) { return layout.gradient_elements_of(part) > 0; };

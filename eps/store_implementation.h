@@ -118,6 +118,9 @@ struct ParameterStore::Implementation {
   [[noreturn]] void throw_corrupt(GroupIndex group, const StateMismatch& found) const;  // CorruptState
   void record(int on_track, const char* name, LayerIndex layer, Clock::time_point begin) const;
   void add_work(Bytes bytes, Clock::time_point begin);  // of a job, for work()
+  Contributions contributions_of(const GroupData& group) const {
+    return {group.gradients, options.gradients, static_cast<std::size_t>(options.devices * options.rank.count)};
+  }
   Bytes gradient_traffic(const GroupData& group) const;
   // Elements of its gradients that are this rank's.
   static std::pair<std::int64_t, std::int64_t> shard_of(const GroupSpec& group, const StoreOptions& options);

@@ -45,7 +45,7 @@ void ParameterStore::Implementation::check(const Work& work, Lane& lane) {
       options.rank.count == 1
           ? std::span(lane.block_sums)
           : std::span(group.block_sums).subspan(static_cast<std::size_t>(group.memory.shard_begin().block));
-  const double sum = sum_of_squares(group.memory, {group.gradients, options.gradients}, lane.workers, sums);
+  const double sum = sum_of_squares(group.memory, contributions_of(group), lane.workers, sums);
   record(lane.track, "check", work.layer, begin);
   add_work(gradient_traffic(group), begin);
   {
@@ -68,8 +68,8 @@ void ParameterStore::Implementation::update(const Work& work, Lane& lane) {
   const int times = index != 2 ? 1 : fault_point("eps.lost_update") ? 0 : fault_point("eps.double_update") ? 2 : 1;
   try {
     for (int i = 0; i < times; ++i) {
-      update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, count,
-                   options.microbatches, lane.workers, lane.workspace);
+      update_group(group.memory, contributions_of(group), group.factor, optimizer, count, options.microbatches,
+                   lane.workers, lane.workspace);
     }
   } catch (const StateMismatch& found) {
     throw_corrupt(index, found);

@@ -59,6 +59,22 @@ void squares_kernel(const Streams& streams, double* lanes) {
   squares.store(lanes);
 }
 
+template <class P, class Gradient>
+void sum_kernel(const Streams& streams, float* sums) {
+  const GradientSum<P, Gradient> gradient(streams);
+  std::size_t i = 0;
+  for (; i + kRows <= streams.count; i += kRows) {
+    gradient.prefetch(i);
+    for (std::size_t k = 0; k < kRows; k += kLanes) gradient.template sum<false>(i + k, kLanes).store(sums + i + k);
+  }
+  for (; i + kLanes <= streams.count; i += kLanes) gradient.template sum<false>(i, kLanes).store(sums + i);
+  if (i == streams.count) return;
+  const std::size_t count = streams.count - i;
+  store_row<true>(
+      sums + i,
+      count, [&](float* to) __attribute__((always_inline)) { gradient.template sum<true>(i, count).store(to); });
+}
+
 template <class P, class Master>
 void load_master_kernel(const Streams& streams, float* destination) {
   const typename Master::template Type<P> master(streams);
@@ -148,6 +164,7 @@ struct TableMaker {
   template <class Gradient, class... Master>
   static void add_gradient(Kernels& k, List<Master...>) {
     k.squares[index_of(Gradient::kType)] = squares_kernel<P, Gradient>;
+    k.sum[index_of(Gradient::kType)] = sum_kernel<P, Gradient>;
     (add_combination<Gradient, Master>(k), ...);
   }
   template <class... Gradient>

@@ -49,6 +49,8 @@ struct Kernels {
   // Adds the squares of the sum of the contributions (without the factor) to sixteen lanes, element i to lane i % 16.
   // Not finite exactly if an element of the sum is not.
   using SquaresKernel = void (*)(const Streams&, double* lanes);
+  // The sum of the contributions (without the factor) in fp32, which may be one of them.
+  using SumKernel = void (*)(const Streams&, float* sums);
   // All masters or one moment of a run as fp32, and back. Moments are rounded to nearest, so that a value read from
   // the same format is written back unchanged, except in int8.
   using LoadMasterKernel = void (*)(const Streams&, float* destination);
@@ -64,6 +66,7 @@ struct Kernels {
 
   LambApplyKernel lamb_apply[kMasterFormats][kMomentPairs];
   SquaresKernel squares[kGradientFormats];
+  SumKernel sum[kGradientFormats];
   LoadMasterKernel load_master[kMasterFormats];
   StoreMasterKernel store_master[kMasterFormats];
   DecodeKernel decode[2][kMomentFormats];  // [first or second moment][format]

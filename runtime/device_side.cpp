@@ -138,7 +138,8 @@ std::unique_ptr<Executor> DeviceSide::make_executor() {
                                     *gradients_,
                                     plan_.arena->views(ArenaPart::accumulators, arena_->view()),
                                     plan_.arena->views(ArenaPart::input_gradients, arena_->view()),
-                                    plan_.execution.microbatches};
+                                    plan_.execution.microbatches,
+                                    plan_.execution.parts};
   return plan_.execution.execution == Execution::relay ? make_relay_executor(resources)
                                                        : make_resident_executor(resources);
 }

@@ -20,9 +20,12 @@ struct ExecutorResources {
   transfer::Stash& stash;  // layer inputs
   transfer::Stash& saved;  // what else a block's forward pass saves for its backward pass
   transfer::GradientDrain& gradients;
-  std::vector<device::BufferView> accumulators;     // fp32 gradients; relay: one buffer, resident: one per layer
+  // fp32 gradients; relay: sums of parts that are alive at once (ExecutionPlan::accumulators()), resident: one per
+  // layer
+  std::vector<device::BufferView> accumulators;
   std::vector<device::BufferView> input_gradients;  // live microbatches + 1
   int microbatches = 1;
+  int parts = 1;  // of as many microbatches each
 };
 
 // Thread-bound: the relay thread. Calls enqueue work on streams and wait only for data; what they have enqueued is done

@@ -53,6 +53,13 @@ void LayerRunner::round_gradients(int layer, BufferView gradients, BufferView dr
   device_.launch(*compute_, *programs_.of(layer).drain, bindings, parameters(layer, 0));
 }
 
+void LayerRunner::add_gradients(int layer, BufferView sums, BufferView others) {
+  Bindings bindings;
+  bindings[Region::output_gradient] = others;
+  bindings[Region::gradients] = sums;
+  device_.launch(*compute_, *programs_.of(layer).add, bindings, parameters(layer, 0));
+}
+
 // Logits of one token over the rows of the table in `layer`.
 BufferView LayerRunner::logits_of(int layer) const {
   const std::int64_t tokens = std::min(model_.logits_tokens(), model_.outputs() - model_.first_token(layer));

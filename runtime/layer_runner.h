@@ -89,6 +89,8 @@ class LayerRunner {
                device::BufferView normed, const TakeRow& take);
   // Rounds fp32 gradients to the dtype that crosses the link.
   void round_gradients(int layer, device::BufferView gradients, device::BufferView drained);
+  // sums += others, both of a layer that is trained.
+  void add_gradients(int layer, device::BufferView sums, device::BufferView others);
 
  private:
   const ModelPrograms& of(int microbatch) const {

@@ -166,6 +166,10 @@ void LayerVisits::zero(BufferView gradients) {
   if (gradients.size > 0) runner_.device().fill_zero(compute_, gradients);
 }
 
+void LayerVisits::add_gradients(int layer, BufferView sums, BufferView others) {
+  if (model_.trained(layer)) runner_.add_gradients(layer, sums, others);
+}
+
 void LayerVisits::send_gradients(int layer, BufferView gradients) {
   if (!model_.trained(layer)) return;
   runner_.round_gradients(layer, gradients, gradients_.acquire(layer, compute_));

@@ -33,6 +33,8 @@ class LayerVisits {
   void predict(int layer, const Rows& rows, device::BufferView wire, const LayerRunner::TakeRow& take);
 
   void zero(device::BufferView gradients);
+  // sums += others.
+  void add_gradients(int layer, device::BufferView sums, device::BufferView others);
   // Sends the gradients of all microbatches to the parameter server; nothing, of a frozen layer.
   void send_gradients(int layer, device::BufferView gradients);
 

@@ -7,7 +7,10 @@
 #include <numeric>
 
 #include "collectives/launch.h"
+#include "core/affinity.h"
 #include "core/error_place.h"
+#include "core/log.h"
+#include "core/workers.h"
 #include "l2l/errors.h"
 #include "l2l/trainer.h"
 
@@ -111,6 +114,34 @@ void Ranks::together(const std::function<void()>& body) {
 
 void Ranks::abort(const std::string& reason) {
   if (several()) peers_->abort(reason);
+}
+
+void share_cores(Options& options, const Ranks& ranks) {
+  const int neighbours = ranks.neighbours();
+  if (neighbours == 1 || CpuSet::of_thread().count() < cpus_of_ancestors()) return;
+  const std::int64_t share = std::max(1, available_cores() / neighbours);
+  if (options.device.threads == 0) options.device.threads = std::max<std::int64_t>(1, share / options.device.count);
+  if (options.eps.threads == 0) options.eps.threads = share;
+}
+
+std::string binding_advice(int own, int launcher, int neighbours) {
+  if (own == 0 || own >= launcher / neighbours) return {};
+  return "may run on " + std::to_string(own) + " of the " + std::to_string(launcher) + " cores that " +
+         std::to_string(neighbours) + (neighbours == 1 ? " process has" : " processes share") +
+         " on its machine, because its launcher binds it to them: start it with mpirun --bind-to none, or srun "
+         "--cpu-bind=none";
+}
+
+void warn_of_bindings(Ranks& ranks) {
+  if (!ranks.several()) return;
+  const std::string own = binding_advice(CpuSet::of_thread().count(), cpus_of_ancestors(), ranks.neighbours());
+  const std::vector<std::string> all = ranks.gather(own);
+  const auto given = [](const std::string& advice) { return !advice.empty(); };
+  const auto first = std::ranges::find_if(all, given);
+  if (ranks.rank() > 0 || first == all.end()) return;
+  const auto others = std::ranges::count_if(all, given) - 1;
+  log(LogLevel::warning, "rank " + std::to_string(first - all.begin()) + " " + *first +
+                             (others > 0 ? " (so do " + std::to_string(others) + " others)" : ""));
 }
 
 Ranks open_ranks(const std::string& kind) {

@@ -11,6 +11,7 @@
 
 #include "collectives/collectives.h"
 #include "eps/shards.h"
+#include "l2l/options.h"
 
 namespace l2l::runtime {
 
@@ -24,6 +25,8 @@ class Ranks {
   bool several() const { return count() > 1; }
   eps::Rank place() const { return {rank(), count()}; }
 
+  // Ranks on this machine, this one included.
+  int neighbours() const { return peers_->neighbours(); }
   Bytes buffer_bytes() const { return peers_->buffer_bytes(); }
 
   // What each rank gives, one behind the other in the order of ranks; sizes may differ.
@@ -62,6 +65,15 @@ class Ranks {
   std::unique_ptr<collectives::Collectives> peers_;
   bool agreed_ = false;
 };
+
+// Divides the cores among the ranks on this machine, where the options leave threads open and the launcher has not
+// given each rank its own.
+void share_cores(Options& options, const Ranks& ranks);
+// Of a rank that may run on `own` cores, one of `neighbours` on a machine, where what launched it may run on
+// `launcher`: what to do where it has fewer than its share; else empty.
+std::string binding_advice(int own, int launcher, int neighbours);
+// Warns, on rank 0, of the ranks to which that applies.
+void warn_of_bindings(Ranks& ranks);
 
 // `kind`: distributed.kind. Throws BadInput where it does not fit how this process was started.
 Ranks open_ranks(const std::string& kind);

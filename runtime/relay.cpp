@@ -40,8 +40,8 @@ class Relay final : public Executor {
   const models::Model& model_;
   transfer::WeightStream& weights_;
   device::Stream& compute_;
-  const BufferView accumulator_;
-  const int microbatches_;
+  const std::vector<BufferView> accumulators_;
+  const int parts_, microbatches_;             // of this device
   const int first_block_, last_block_, head_;  // layers; the head's first one
   const int last_;                             // the head's last layer; above head_ where the head is in chunks
   const int turn_;                             // where a training step's forward pass ends
@@ -85,11 +85,22 @@ void Relay::backward_pass(const Visit& turn) {
   }
 }
 
+// Within a part one microbatch after the other; of parts as a binary tree, ((0 + 1) + (2 + 3)) + .... The accumulators
+// are a stack of the sums that wait for their other half.
 BufferView Relay::accumulate_gradients(int layer, BufferView wire) {
-  const BufferView gradients = accumulator_.slice(0, model_.gradient_bytes(layer, DType::f32));
-  layers_.zero(gradients);
-  for (int u = 0; u < microbatches_; ++u) layers_.backward(layer, u, wire, gradients);
-  return gradients;
+  const Bytes size = model_.gradient_bytes(layer, DType::f32);
+  const auto sum = [&](std::size_t place) { return accumulators_[place].slice(0, size); };
+  const int of_part = microbatches_ / parts_;
+  std::size_t waiting = 0;
+  for (int part = 0; part < parts_; ++part) {
+    const BufferView gradients = sum(waiting++);
+    layers_.zero(gradients);
+    for (int u = part * of_part; u < (part + 1) * of_part; ++u) layers_.backward(layer, u, wire, gradients);
+    for (int above = part; above % 2 == 1; above /= 2, --waiting) {
+      layers_.add_gradients(layer, sum(waiting - 2), sum(waiting - 1));
+    }
+  }
+  return sum(0);
 }
 
 void Relay::evaluate(eps::Version version) {
@@ -118,7 +129,8 @@ Relay::Relay(const ExecutorResources& resources)
       model_(resources.runner.model()),
       weights_(resources.weights),
       compute_(resources.runner.compute()),
-      accumulator_(resources.accumulators.at(0)),
+      accumulators_(resources.accumulators),
+      parts_(resources.parts),
       microbatches_(resources.microbatches),
       first_block_(model_.block(1)),
       last_block_(model_.head() - 1),

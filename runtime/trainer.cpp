@@ -267,6 +267,8 @@ StepReport Trainer::Implementation::run_step() {
 Trainer::Trainer(Options options) : Trainer(std::move(options), Measuring{.seconds = 0}) {}
 Trainer::Trainer(Options options, Measuring measuring) {
   runtime::Ranks ranks = runtime::open_ranks(options.distributed.kind);
+  runtime::share_cores(options, ranks);
+  runtime::warn_of_bindings(ranks);
   const auto make = [&] { implementation_ = std::make_unique<Implementation>(options, measuring, ranks); };
   if (ranks.several() && runtime::leaves_micro_batch(options)) {  // bits depend on it: rank 0 chooses for all
     ranks.together([&] {

@@ -252,6 +252,7 @@ class MpiTransport final : public Transport {
     return exchange;
   }
   int channels() const override { return channels_; }
+  int neighbours() const override { return neighbours_; }
   // Open MPI: a segment of each process on this machine, which all of them map.
   Bytes buffer_bytes() const override { return static_cast<Bytes>(neighbours_) * kSegment + kOfConnections; }
   std::unique_ptr<Transport> split(int color) override {

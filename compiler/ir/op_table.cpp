@@ -340,6 +340,7 @@ Table make_table() {
       {OpKind::choice_cross_entropy, {{"scores", "R1"}, targets}, {loss}},
       {OpKind::choice_cross_entropy_backward, {{"scores", "R1"}, targets}, {loss, {"dscores", "R1"}}},
       {OpKind::convert, {{"x", "RH", f32}}, {{"y", "RH"}, {"squares", "1", f64, false, true}}},
+      {OpKind::accumulate, {{"x", "RH", f32}}, {accumulator("y", "RH")}},
       {OpKind::embedding_rows, {tokens, {"table", "VH"}}, {{"y", "RH", compute, true}}, require_chunk},
       {OpKind::embedding_rows_backward, {tokens, {"dy", "RH"}}, {accumulator("dtable", "VH")}},
       {OpKind::add_positions, {{"x", "RH"}, {"positions", "SH"}, places}, {{"y", "RH"}}, derive_embedding},

@@ -193,6 +193,10 @@ struct BatchOptions {
   // on this machine. Other microbatches give other bits.
   std::int64_t micro_batch = 0;
   std::int64_t micro_batches = 0;  // microbatches of all devices together; divisible by device.count; not set: 1
+  // A power of two: the minibatch is cut into so many equal parts, whose gradients are summed apart and then added as a
+  // binary tree, so that any number of devices that divides it, in one process or several, gives the same bits. For
+  // gradients in fp32 ("auto" is that then) and the relay. 0: as many parts as devices.
+  std::int64_t parts = 0;
 };
 
 // Parameters that are updated in another way than the others.

@@ -1,6 +1,7 @@
 #include "runtime/options/batch_shape.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "l2l/errors.h"
@@ -44,30 +45,53 @@ void check_agreement(const BatchOptions& batch) {
                  " are " + std::to_string(product) + " sequences; leave one of the three out, or set it to 0");
 }
 
-// Devices do the same work, so that they wait for each other as little as can be.
-void check_shares(const std::string& key, std::int64_t value, const std::string& what, std::int64_t devices) {
-  if (value % devices == 0) return;
-  const std::int64_t below = value / devices * devices;
-  throw BadInput(show(key, value) + " is not divisible by " + show("device.count", devices) +
-                 ": each device takes an equal share of " + what + way_out(key, below, below + devices));
+// What microbatches are shared among: devices, or the parts of the minibatch.
+struct Shares {
+  std::int64_t count;
+  bool parts = false;
+
+  std::string show() const { return runtime::show(parts ? "batch.parts" : "device.count", count); }
+};
+
+void check_parts(const BatchOptions& batch, std::int64_t devices) {
+  const std::string given = show("batch.parts", batch.parts);
+  if (!std::has_single_bit(static_cast<std::uint64_t>(batch.parts))) {
+    throw BadInput(given + " is no power of two, so that its parts make no whole binary tree" +
+                   way_out("batch.parts",
+                           std::int64_t{1} << (std::bit_width(static_cast<std::uint64_t>(batch.parts)) - 1),
+                           std::int64_t{1} << std::bit_width(static_cast<std::uint64_t>(batch.parts))));
+  }
+  if (batch.parts % devices == 0) return;
+  throw BadInput(given + " cannot be shared by " + std::to_string(devices) +
+                 " devices: as many parts on each, so their number is a power of two and at most that of the parts");
 }
 
-void check_micro_batch(const BatchOptions& batch, std::int64_t devices) {
-  const std::int64_t share = batch.minibatch / devices;
+// Devices do the same work, so that they wait for each other as little as can be.
+void check_shares(const std::string& key, std::int64_t value, const std::string& what, const Shares& shares) {
+  if (value % shares.count == 0) return;
+  const std::int64_t below = value / shares.count * shares.count;
+  throw BadInput(show(key, value) + " is not divisible by " + shares.show() + ": each " +
+                 (shares.parts ? "part" : "device") + " takes an equal share of " + what +
+                 way_out(key, below, below + shares.count));
+}
+
+void check_micro_batch(const BatchOptions& batch, const Shares& shares) {
+  const std::int64_t share = batch.minibatch / shares.count;
   if (share % batch.micro_batch == 0) return;
-  const std::string problem = devices == 1 ? show_minibatch(batch) + " is not divisible by " + show_micro_batch(batch)
-                                           : show_minibatch(batch) + " over " + show("device.count", devices) + " is " +
-                                                 std::to_string(share) + " sequences each, which is not divisible by " +
-                                                 show_micro_batch(batch);
+  const std::string problem = shares.count == 1
+                                  ? show_minibatch(batch) + " is not divisible by " + show_micro_batch(batch)
+                                  : show_minibatch(batch) + " over " + shares.show() + " is " + std::to_string(share) +
+                                        " sequences each, which is not divisible by " + show_micro_batch(batch);
   throw BadInput(problem + nearest_divisors("batch.micro_batch", batch.micro_batch, share, 1));
 }
 
-void check_micro_batches(const BatchOptions& batch, std::int64_t devices) {
-  const bool equal_shares = batch.micro_batches % devices == 0;
+void check_micro_batches(const BatchOptions& batch, const Shares& shares) {
+  const bool equal_shares = batch.micro_batches % shares.count == 0;
   if (equal_shares && batch.minibatch % batch.micro_batches == 0) return;
-  const std::string each = devices == 1 ? "" : ", as many on each of " + show("device.count", devices);
-  throw BadInput(show_minibatch(batch) + " cannot be cut into " + show_micro_batches(batch) + " of one size" + each +
-                 nearest_divisors("batch.micro_batches", batch.micro_batches, batch.minibatch / devices, devices));
+  const std::string each = shares.count == 1 ? "" : ", as many on each of " + shares.show();
+  throw BadInput(
+      show_minibatch(batch) + " cannot be cut into " + show_micro_batches(batch) + " of one size" + each +
+      nearest_divisors("batch.micro_batches", batch.micro_batches, batch.minibatch / shares.count, shares.count));
 }
 
 // Of quotients; what is given is within its range.
@@ -97,6 +121,8 @@ bool is_possible(std::int64_t micro_batch, std::int64_t minibatch, std::int64_t 
 
 BatchOptions resolved(const BatchOptions& given, std::int64_t devices) {
   BatchOptions batch = given;
+  if (batch.parts > 0) check_parts(batch, devices);
+  const Shares shares{shares_of(batch, devices), batch.parts > 0};
   if (batch.micro_batch == BatchOptions::kChosen) batch.micro_batch = 0;
   if (batch.minibatch == 0) {
     if (batch.micro_batch == 0) batch.micro_batch = kUsualMicroBatch;
@@ -105,21 +131,25 @@ BatchOptions resolved(const BatchOptions& given, std::int64_t devices) {
   }
   if (batch.micro_batch > 0 && batch.micro_batches > 0) {
     check_agreement(batch);
-    if (given.minibatch > 0) check_shares("batch.minibatch", batch.minibatch, "its sequences", devices);
-    check_shares("batch.micro_batches", batch.micro_batches, "them", devices);
+    if (given.minibatch > 0) check_shares("batch.minibatch", batch.minibatch, "its sequences", shares);
+    check_shares("batch.micro_batches", batch.micro_batches, "them", shares);
     return batch;
   }
-  check_shares("batch.minibatch", batch.minibatch, "its sequences", devices);
+  check_shares("batch.minibatch", batch.minibatch, "its sequences", shares);
   if (batch.micro_batches > 0) {
-    check_micro_batches(batch, devices);
+    check_micro_batches(batch, shares);
     batch.micro_batch = batch.minibatch / batch.micro_batches;
   } else {
-    if (batch.micro_batch == 0) batch.micro_batch = largest_divisor(batch.minibatch / devices, kUsualMicroBatch);
-    check_micro_batch(batch, devices);
+    if (batch.micro_batch == 0) batch.micro_batch = largest_divisor(batch.minibatch / shares.count, kUsualMicroBatch);
+    check_micro_batch(batch, shares);
     batch.micro_batches = batch.minibatch / batch.micro_batch;
   }
   check_ranges(batch);
   return batch;
+}
+
+std::int64_t shares_of(const BatchOptions& batch, std::int64_t devices) {
+  return batch.parts > 0 ? batch.parts : devices;
 }
 
 bool leaves_micro_batch(const Options& options) { return options.batch.micro_batch == BatchOptions::kChosen; }
@@ -127,12 +157,12 @@ bool leaves_micro_batch(const Options& options) { return options.batch.micro_bat
 std::optional<std::int64_t> micro_batch_to_keep(const Options& options, const Options& saved) {
   const BatchOptions batch = resolved(saved.batch, saved.device.count);
   if (batch.minibatch != options.batch.minibatch) return std::nullopt;
-  if (batch.minibatch % (options.device.count * batch.micro_batch) != 0) return std::nullopt;
+  if (batch.minibatch % (shares_of(options.batch, options.device.count) * batch.micro_batch) != 0) return std::nullopt;
   return batch.micro_batch;
 }
 
-std::vector<std::int64_t> micro_batch_candidates(std::int64_t minibatch, std::int64_t devices) {
-  const std::int64_t share = minibatch / devices, most = std::min(share, kMostMicroBatch);
+std::vector<std::int64_t> micro_batch_candidates(std::int64_t minibatch, std::int64_t shares) {
+  const std::int64_t share = minibatch / shares, most = std::min(share, kMostMicroBatch);
   std::vector<std::int64_t> least;  // of each octave that has one
   for (std::int64_t octave = 1; octave <= most; octave *= 2) {
     std::int64_t candidate = octave;

@@ -141,6 +141,7 @@ std::vector<Key> option_keys(Options& options) {
       {"batch", "minibatch", IntegerField{&batch.minibatch, 0, kMostMicroBatch * kMostMicroBatches}},
       {"batch", "micro_batch", IntegerField{&batch.micro_batch, 0, kMostMicroBatch, true}},
       {"batch", "micro_batches", IntegerField{&batch.micro_batches, 0, kMostMicroBatches}},
+      {"batch", "parts", IntegerField{&batch.parts, 0, kMostParts}},
       {"optimizer", "name", TextField{&optimizer.name, {"adamw", "lamb", "sgd"}}},
       {"optimizer", "learning_rate", RealField{&optimizer.learning_rate, kPositive}},
       {"optimizer", "betas", PairField{&optimizer.beta1, &optimizer.beta2, kBelowOne}},

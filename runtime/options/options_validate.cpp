@@ -286,6 +286,23 @@ void check_exchange(const Options& options) {
                  std::to_string(eps::kMostContributions) + " are possible: lower one of the two");
 }
 
+// Sums of parts are rounded to the type of the gradients where they leave their device, and the same sums must leave
+// any number of devices.
+void check_parts(const Options& options) {
+  if (options.batch.parts == 0) return;
+  const std::string& gradients = options.precision.gradients;
+  if (gradients != "auto" && gradients != "fp32") {
+    throw BadInput(
+        "batch.parts is for gradients in fp32, which are not rounded on their way, but precision.gradients = \"" +
+        gradients + "\"; remove one of them");
+  }
+  if (options.device.execution == "resident") {
+    throw BadInput(
+        "batch.parts is for device.execution = \"relay\", which has the accumulators of one layer at a time; "
+        "remove one of them");
+  }
+}
+
 void check_all(const Options& given) {
   Options copy = given;
   for (const runtime::Key& key : runtime::option_keys(copy)) runtime::check_value(key);
@@ -298,6 +315,7 @@ void check_all(const Options& given) {
   check_schedule(options);
   check_groups(options.optimizer.group);
   check_precision(options.precision);
+  check_parts(options);
   check_transfer(options);
   check_recompute(options);
   check_checkpoint(options.checkpoint);

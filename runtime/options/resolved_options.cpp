@@ -259,6 +259,7 @@ ResolvedOptions resolve(const Options& unread, eps::Rank rank) {
   if (options.lengths.size() > 1) log(LogLevel::info, "padded to " + list(options.lengths) + " tokens (data.buckets)");
   options.rank = rank;
   options.batch = resolved(given.batch, options.all_devices());
+  if (options.batch.parts > 0) options.precision.gradients = "fp32";
   options.recompute.policy = resolved_policy(options);
   return options;
 }

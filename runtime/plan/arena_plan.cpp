@@ -131,7 +131,8 @@ void ArenaPlan::add_weights(const models::Model& model, const ExecutionPlan& pla
   }
   if (!staying.runs().empty()) add(ArenaPart::own_weights, "weights of blocks that stay", staying);
   const Bytes gradients = static_cast<Bytes>(model.layout.largest_gradient());
-  add(ArenaPart::accumulators, "gradient accumulators (fp32)", {1, gradients * size_of(DType::f32)},
+  add(ArenaPart::accumulators, "gradient accumulators (fp32)",
+      BufferSizes(static_cast<std::size_t>(plan.accumulators()), gradients * size_of(DType::f32)),
       {Phase::head, Phase::backward, Phase::embedding});
 }
 

@@ -2,6 +2,7 @@
 // pure function of model, scratch of its programs, and shape.
 #pragma once
 
+#include <bit>
 #include <map>
 #include <span>
 #include <string>
@@ -26,11 +27,14 @@ struct ExecutionPlan {
   int devices = 1;
   int first_device = 0;  // its number among those of all ranks
   int microbatches = 1;  // of one device: its share of the minibatch
+  int parts = 1;         // of one device, of so many microbatches each: a power of two
   int prefetch = 1;
   DType gradients = DType::f32;  // on the link
 
   // Of a device of this rank, the number of its first microbatch among those of all ranks.
   int first_microbatch(int device) const { return (first_device + device) * microbatches; }
+  // In the relay: sums of parts' gradients that are alive at once.
+  int accumulators() const { return std::bit_width(static_cast<unsigned int>(parts)); }
   // Microbatches whose activations are alive at once: all of them in the relay, one in resident execution.
   int live_microbatches() const { return execution == Execution::relay ? microbatches : 1; }
   const BlockPlacement& placement(int block) const { return placements.at(static_cast<std::size_t>(block - 1)); }

@@ -8,6 +8,7 @@
 
 #include "core/host_memory.h"
 #include "l2l/errors.h"
+#include "runtime/options/batch_shape.h"
 #include "runtime/plan/fixed_decisions.h"
 #include "runtime/plan/memory_contract.h"
 
@@ -74,7 +75,7 @@ std::vector<std::vector<Setting>> candidates(const RunPlan& plan) {
   }
   all.push_back(moments);
   std::vector<Setting> fewer;
-  const std::int64_t least = plan.options.all_devices();
+  const std::int64_t least = shares_of(now.batch, plan.options.all_devices());
   const bool by_minibatch = std::count(now.given.begin(), now.given.end(), "batch.minibatch") > 0;
   for (std::int64_t count = now.batch.micro_batches / 2; count >= least; count /= 2) {
     const std::int64_t whole = count / least * least, minibatch = whole * now.batch.micro_batch;

@@ -23,6 +23,16 @@ Graph drain_graph(std::int64_t elements, DType dtype) {
   return graph;
 }
 
+// Adds the accumulators of one part of the minibatch to those of another.
+Graph add_graph(std::int64_t elements) {
+  Graph graph;
+  graph.name = "add gradients";
+  graph.values.push_back({"other accumulators", DType::f32, {1, elements}, Region::output_gradient});
+  graph.values.push_back({"accumulators", DType::f32, {1, elements}, Region::gradients});
+  graph.ops.push_back({OpKind::accumulate, {0}, {1}, {}});
+  return graph;
+}
+
 // Elements of the gradients of a layer of `type`: the same for all of them.
 std::int64_t gradient_elements(const models::Model& model, int type) {
   const auto first = std::find(model.type_of.begin(), model.type_of.end(), type) - model.type_of.begin();
@@ -37,7 +47,8 @@ Programs::Programs(device::Device& device, const models::Model& model, DType gra
     const std::int64_t trained = gradient_elements(model, type);
     const auto compiled = [&](const Graph& graph) { return graph.ops.empty() ? nullptr : device.compile(graph); };
     types_.push_back({compiled(layer.forward), compiled(layer.backward),
-                      trained > 0 ? device.compile(drain_graph(trained, gradients)) : nullptr, compiled(layer.logits)});
+                      trained > 0 ? device.compile(drain_graph(trained, gradients)) : nullptr,
+                      trained > 0 ? device.compile(add_graph(trained)) : nullptr, compiled(layer.logits)});
   }
 }
 

@@ -14,6 +14,7 @@ struct LayerPrograms {
   std::unique_ptr<device::Executable> forward;   // of the head: loss only (evaluation)
   std::unique_ptr<device::Executable> backward;  // of a head at once: forward straight into backward
   std::unique_ptr<device::Executable> drain;  // accumulators -> gradients in the dtype that crosses the link; else null
+  std::unique_ptr<device::Executable> add;    // accumulators += those of another part; else null
   std::unique_ptr<device::Executable> logits;  // of the head's layers, else null
 };
 

@@ -174,6 +174,7 @@ eps::StoreOptions store_options(const RunParts& parts) {
   store.devices = static_cast<int>(options.device.count);
   store.rank = options.rank;
   store.microbatches = options.device_microbatches();
+  store.device_squares = options.batch.parts == 0;
   store.seed = options.run.seed;
   store.verify = options.eps.verify;
   const auto layers = static_cast<std::int64_t>(parts.model.layout.layers.size());
@@ -188,6 +189,7 @@ ExecutionPlan execution_plan(const ResolvedOptions& options) {
   plan.devices = static_cast<int>(options.device.count);
   plan.first_device = options.rank.index * plan.devices;
   plan.microbatches = options.device_microbatches();
+  if (options.batch.parts > 0) plan.parts = static_cast<int>(options.batch.parts / options.all_devices());
   plan.prefetch = static_cast<int>(options.transfer.prefetch);
   plan.gradients = gradient_dtype(options);
   return plan;

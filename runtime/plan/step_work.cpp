@@ -59,7 +59,9 @@ class Counter {
     visit.layer = layer;
     visit.launches = {{programs.backward.get(), execution_.microbatches}};
     if (model_.trained(layer)) visit.launches.push_back({programs.drain.get(), 1});
-    visit.zeroed = model_.gradient_bytes(layer, DType::f32);
+    if (model_.trained(layer) && execution_.parts > 1)
+      visit.launches.push_back({programs.add.get(), execution_.parts - 1});
+    visit.zeroed = model_.gradient_bytes(layer, DType::f32) * static_cast<Bytes>(execution_.parts);
     if (comes_again(layer)) visit.weights = {model_.wire_bytes(layer), 1};
     if (model_.is_block(layer)) {
       visit.fetched = stash_items(layer, model_.activation_bytes());

@@ -15,7 +15,8 @@ Options measured_options(const RunParts& parts) {
   constexpr Bytes kState = Bytes{256} << 20;
   constexpr std::int64_t kMicrobatches = 8, kVocabulary = 4096;
   Options options = shallower(parts, kState);
-  // Of one rank.
+  // Of one rank, whose share may have fewer microbatches than the minibatch has parts.
+  options.batch.parts = 0;
   options.batch.micro_batches =
       options.device.count * std::min<std::int64_t>(parts.options.device_microbatches(), kMicrobatches);
   if (options.model.vocabulary > kVocabulary) {

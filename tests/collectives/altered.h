@@ -24,6 +24,7 @@ class Altered final : public Transport {
     return inner_->start(pieces, received, channel);
   }
   int channels() const override { return inner_->channels(); }
+  int neighbours() const override { return inner_->neighbours(); }
   Bytes buffer_bytes() const override { return inner_->buffer_bytes(); }
   std::unique_ptr<Transport> split(int color) override { return inner_->split(color); }
   void end_is_agreed() override { inner_->end_is_agreed(); }

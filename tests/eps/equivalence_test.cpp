@@ -254,16 +254,16 @@ TEST(EquivalenceAcross, ArithmeticFollowsDoubles) {
   for (std::size_t i = 0; i < state.size(); ++i) ASSERT_NEAR(state[i], expected[i], 2e-6) << i;
 }
 
-// Three numbers whose fp32 sum depends on the order: (head + embedding), not the other way, where devices add a third.
-TEST(EquivalenceAcross, TiedTableIsSummedHeadThenEmbedding) {
+// fp32 sums depend on their order: devices first, then the uses of a tied table.
+TEST(EquivalenceAcross, TiedTableIsSummedUseByUse) {
   StoreOptions options = toy_options();
   options.devices = 2;
   options.staging_slots = 8;
   TestMemory memory;
   Failure failure;
   ParameterStore store(toy_layout(), options, memory, failure, nullptr);
-  // Offsets of the table: 128 in the head, 0 in the embedding. fp32: ((2^24 + 1) + 1) - 2^24 = 0; from the embedding
-  // first: ((1 - 2^24) + 2^24) + 1 = 2.
+  // Offsets of the table: 128 in the head, 0 in the embedding. fp32: (2^24 + 1) + (1 - 2^24) = 1; one after the other:
+  // ((2^24 + 1) + 1) - 2^24 = 0, and from the embedding on ((1 - 2^24) + 2^24) + 1 = 2.
   const auto value = [](LayerIndex layer, int device) {
     if (layer == kHead) return device == 0 ? 0x1p24f : 1.0f;
     return device == 0 ? 1.0f : -0x1p24f;
@@ -277,8 +277,49 @@ TEST(EquivalenceAcross, TiedTableIsSummedHeadThenEmbedding) {
       push_gradient(store, gradient, DType::f32, layer, device);
     }
   }
-  EXPECT_EQ(store.finish_step().gradient_norm, 0);
+  EXPECT_EQ(store.finish_step().gradient_norm, 1);
   store.complete_updates();
+}
+
+// What `devices` leave, where each is given the sums of some of eight: `of[d]`, which are added from the first on.
+std::uint64_t hash_of_sums(const std::vector<std::vector<std::size_t>>& of) {
+  flush_denormals_to_zero();
+  StoreOptions options = toy_options();
+  options.clip = ClipMode::global;
+  options.max_norm = 0.7;
+  options.devices = 8;
+  options.device_squares = false;
+  TestMemory memory;
+  Failure failure;
+  const ParameterStore eight(toy_layout(), options, memory, failure, nullptr);
+  StoreOptions fewer = options;
+  fewer.devices = static_cast<int>(of.size());
+  fewer.staging_slots = 3 * fewer.devices;
+  ParameterStore store(toy_layout(), fewer, memory, failure, nullptr);
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    const Gradients gradients = gradients_of(eight.layout(), options, step);
+    store.begin_step(step, toy_learning_rate(step));
+    for (LayerIndex layer = kHead; layer >= kEmbedding; --layer) {
+      const std::vector<std::vector<float>>& of_layer = gradients[static_cast<std::size_t>(layer)];
+      for (std::size_t d = 0; d < of.size(); ++d) {
+        std::vector<float> sum = of_layer[of[d].front()];
+        for (std::size_t k = 1; k < of[d].size(); ++k) {
+          for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += of_layer[of[d][k]][i];
+        }
+        push_gradient(store, sum, DType::f32, layer, static_cast<int>(d));
+      }
+    }
+    store.finish_step();
+  }
+  store.complete_updates();
+  return store.state_hash();
+}
+
+TEST(EquivalenceAcross, DevicesMayAddTwoByTwoFirst) {
+  const std::uint64_t hash = hash_of_sums({{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}});
+  EXPECT_EQ(hash_of_sums({{0, 1}, {2, 3}, {4, 5}, {6, 7}}), hash);
+  EXPECT_NE(hash_of_sums({{0, 2}, {1, 3}, {4, 5}, {6, 7}}), hash);
+  EXPECT_NE(hash_of_sums({{0, 1, 2, 3}, {4, 5, 6, 7}}), hash) << "one after the other";
 }
 
 // Squares of 1e-20 are denormal: zero, whichever thread computes them.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -83,16 +84,21 @@ class Reference {
     std::copy(moment2.begin(), moment2.end(), groups_[group].moment2.begin() + offset);
   }
 
-  // Head first, then embedding; within a layer by device.
+  // Of devices [first, end): the first half, a power of two of them, and then the rest.
+  static T tree(const std::vector<std::vector<float>>& devices, std::size_t first, std::size_t end, std::size_t at) {
+    if (end - first == 1) return static_cast<T>(devices[first][at]);
+    const std::size_t middle = first + std::bit_floor(end - first - 1);
+    return tree(devices, first, middle, at) + tree(devices, middle, end, at);
+  }
+
+  // Head first, then embedding.
   std::vector<T> sum(const std::vector<std::vector<std::vector<float>>>& gradients, GroupIndex group) const {
     std::vector<T> total(groups_[static_cast<std::size_t>(group)].master.size(), T(-0.0));
     for (std::size_t layer = layout_.layers.size(); layer-- > 0;) {
       for (const LayerPart& part : layout_.layers[layer].parts) {
         if (part.group != group) continue;
-        for (const std::vector<float>& device : gradients[layer]) {
-          for (std::size_t i = 0; i < total.size(); ++i) {
-            total[i] += static_cast<T>(device[static_cast<std::size_t>(part.offset) + i]);
-          }
+        for (std::size_t i = 0; i < total.size(); ++i) {
+          total[i] += tree(gradients[layer], 0, gradients[layer].size(), static_cast<std::size_t>(part.offset) + i);
         }
       }
     }

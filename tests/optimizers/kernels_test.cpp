@@ -150,6 +150,9 @@ void expect_all_equal(const Case& c) {
   expect_equal(c, *start, "squares", [&](const Kernels& k, const Streams& s, Arena& arena) {
     k.squares[index_of(c.gradient)](s, arena.lanes.weights);
   });
+  expect_equal(c, *start, "sum", [&](const Kernels& k, const Streams& s, Arena& arena) {
+    k.sum[index_of(c.gradient)](s, arena.decoded);
+  });
   expect_equal(c, *start, "masters", [&](const Kernels& k, const Streams& s, Arena& arena) {
     k.load_master[static_cast<std::size_t>(c.master)](s, arena.decoded);
     k.store_master[static_cast<std::size_t>(c.master)](s, arena.gradients[1].data());

@@ -74,6 +74,24 @@ TEST(BatchShape, AResolvedOneStaysAsItIs) {
   }
 }
 
+// The same shape on any number of devices that divides the parts.
+TEST(BatchShape, PartsTakeThePlaceOfDevices) {
+  for (const std::int64_t devices : {1, 2, 4}) {
+    EXPECT_EQ(outcome({.minibatch = 48, .parts = 4}, devices), "48 = 6 x 8 on " + std::to_string(devices));
+    EXPECT_EQ(outcome({.minibatch = 48, .micro_batches = 6, .parts = 4}, devices), "refused");
+    EXPECT_EQ(outcome({.minibatch = 48, .micro_batches = 6}, devices) == "refused", devices == 4);
+  }
+  EXPECT_EQ(outcome({.minibatch = 48, .parts = 4}, 3), "refused");
+  EXPECT_EQ(outcome({.minibatch = 48, .parts = 4}, 8), "refused");
+  EXPECT_EQ(
+      bad_input([] { resolved({.minibatch = 48, .parts = 3}, 1); }),
+      "batch.parts = 3 is no power of two, so that its parts make no whole binary tree; set batch.parts = 2 or 4");
+  EXPECT_EQ(
+      bad_input([] { resolved({.minibatch = 46, .parts = 4}, 2); }),
+      "batch.minibatch = 46 is not divisible by batch.parts = 4: each part takes an equal share of its sequences; "
+      "set batch.minibatch = 44 or 48");
+}
+
 // The numbers that a message names after "; set KEY = ".
 std::set<std::int64_t> named(const std::string& message, const std::string& key) {
   const std::string before = "; set " + key + " = ";

@@ -427,6 +427,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "batch.minibatch",
                                                "batch.micro_batch",
                                                "batch.micro_batches",
+                                               "batch.parts",
                                                "optimizer.name",
                                                "optimizer.learning_rate",
                                                "optimizer.betas",
@@ -529,6 +530,8 @@ TEST(ValidateOptions, ChecksCombinations) {
   EXPECT_SAYS(invalid({"precision.gradients=fp16"}),
               "precision.gradients = \"fp16\" with precision.compute = \"fp32\"");
   EXPECT_SAYS(invalid({"precision.gradients=fp16", "precision.compute=bf16"}), "only fp16 compute scales its loss");
+  EXPECT_SAYS(invalid({"precision.gradients=bf16", "batch.parts=1"}), "batch.parts is for gradients in fp32");
+  EXPECT_SAYS(invalid({"device.execution=resident", "batch.parts=1"}), "batch.parts is for device.execution");
   EXPECT_SAYS(invalid({"precision.loss_scale=1024"}), "precision.compute = \"fp32\" has none");
   for (const char* gradients : {"auto", "fp32", "bf16", "fp16"}) {
     EXPECT_EQ(invalid({"precision.compute=fp16", "precision.gradients=" + std::string(gradients)}), "(no BadInput)");

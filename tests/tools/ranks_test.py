@@ -104,6 +104,25 @@ class Ranks(unittest.TestCase):
             with self.subTest(f"{ranks} x {devices}"):
                 self.expect_same(['precision.compute="bf16"'], ranks, devices)
 
+    def test_parts_give_the_same_bits_on_any_number_of_devices_and_ranks(self):
+        for name, settings in CASES.items():
+            with self.subTest(name):
+                alone, _ = self.run_ranks(1, "--quiet", settings=[*settings, "batch.parts=4"])
+                for ranks, devices in ((1, 2), (1, 4), (2, 2), (4, 1)):
+                    other, _ = self.run_ranks(ranks, "--quiet", settings=[*settings, "batch.parts=4", f"device.count={devices}"])
+                    for key in ("weights_hash", "loss", "validation_loss", "metrics"):
+                        self.assertEqual(other[key], alone[key], f"{ranks} x {devices}: {key}")
+                whole, _ = self.run_ranks(1, "--quiet", settings=settings)
+                self.assertNotEqual(alone["weights_hash"], whole["weights_hash"], "the order of a sum is seen")
+
+    def test_parts_go_on_on_any_number_of_ranks(self):
+        parts = ["batch.parts=4", "checkpoint.keep=9"]
+        whole, _ = self.run_ranks(1, "--quiet", settings=parts)
+        self.run_ranks(4, "--quiet", settings=[*parts, "run.steps=2", 'checkpoint.directory="begun"'])
+        for ranks in (1, 2, 4):
+            other, _ = self.run_ranks(ranks, "--quiet", "--resume", "begun", settings=parts)
+            self.assertEqual(other["weights_hash"], whole["weights_hash"])
+
     def test_other_bits_are_seen(self):
         alone, _ = self.run_ranks(1, "--quiet", settings=["device.count=4"])
         together, _ = self.run_ranks(4, "--quiet", settings=["run.seed=2"])

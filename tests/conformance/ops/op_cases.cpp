@@ -140,6 +140,7 @@ void add_pointwise(std::vector<OpCase>& cases, DType dtype) {
       cases.push_back(pointwise_case(kind, dtype, rows, columns, /*exact=*/true));
     }
     cases.push_back(convert_squares_case(dtype, rows, columns));
+    if (dtype == DType::f32) cases.push_back(accumulate_case(rows, columns));
     for (const OpKind kind : {OpKind::columns, OpKind::add_columns}) {
       cases.push_back(columns_case(kind, dtype, rows, columns, 0, columns));
       cases.push_back(columns_case(kind, dtype, rows, columns + 24, columns, 8));

@@ -89,6 +89,11 @@ OpCase bias_gradient_case(DType dtype, std::int64_t rows, std::int64_t columns) 
   return builder.named(join({rows, columns})).input({rows, columns}).output(DType::f32, {columns}).finish();
 }
 
+OpCase accumulate_case(std::int64_t rows, std::int64_t columns) {
+  CaseBuilder builder(OpKind::accumulate, DType::f32);
+  return builder.named(join({rows, columns})).input({rows, columns}).output({rows, columns}).finish();
+}
+
 OpCase pointwise_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, bool exact) {
   CaseBuilder builder(kind, dtype);
   builder.attributes().exact = exact;

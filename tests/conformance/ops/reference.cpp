@@ -117,6 +117,8 @@ void run_whole(const ReferenceCall& call) {
       return reference_choice_cross_entropy(call);
     case OpKind::convert:
       return reference_convert(call);
+    case OpKind::accumulate:
+      return reference_accumulate(call);
     case OpKind::embedding_rows:
       return reference_embedding_rows(call);
     case OpKind::embedding_rows_backward:
@@ -243,6 +245,7 @@ bool accumulates(const compiler::Op& op, std::size_t position) {
     case OpKind::softmax_statistics:
     case OpKind::chunk_cross_entropy_backward:
     case OpKind::bias_gradient:
+    case OpKind::accumulate:
     case OpKind::broadcast_backward:
     case OpKind::batch_statistics:
       return true;

@@ -141,6 +141,10 @@ void reference_add_columns(const ReferenceCall& call) {
   }
 }
 
+void reference_accumulate(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i] += call[0][i];
+}
+
 void reference_convert(const ReferenceCall& call) {
   call[1] = call[0];
   if (call.op.outputs.size() == 1) return;
