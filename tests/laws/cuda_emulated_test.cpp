@@ -224,6 +224,15 @@ TEST_F(CudaEmulated, TwoDevicesTrainLikeOne) {
   EXPECT_THROW(Trainer{two}, BadInput);
 }
 
+TEST_F(CudaEmulated, WithPartsTwoDevicesHaveTheBitsOfOne) {
+  emulation::set_machine({.devices = 2});
+  Options one = options("cuda", "relay", "host");
+  one.batch.micro_batches = one.batch.parts = 4;
+  Options two = one;
+  two.device.count = 2;
+  EXPECT_EQ(record(two), record(one));
+}
+
 // Every step's programs find the same memory, but for the two slots of weights, which follow one another across steps:
 // a block, which is kept in memory of its own, has a graph for each pass, slot and microbatch.
 TEST_F(CudaEmulated, GraphsAreAsManyAsThereAreBuffers) {

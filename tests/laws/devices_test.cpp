@@ -73,6 +73,41 @@ TEST_P(DeviceFamilies, SeveralDevicesTrainLikeOne) {
   EXPECT_LT(one.losses.back(), one.losses.front());
 }
 
+// Gradients of parts of the minibatch are summed as one binary tree, wherever its parts are.
+TEST_P(DeviceFamilies, WithPartsAnyNumberOfDevicesGivesTheSameBits) {
+  const SmallRun run;
+  for (const char* const clip : {"none", "global"}) {
+    const auto parts = [&](std::int64_t parts, std::int64_t devices) {
+      Options options = options_of(run, devices, GetParam());
+      options.optimizer.clip = clip;
+      options.batch.parts = parts;
+      return options;
+    };
+    const Record one = record(parts(8, 1));
+    for (const std::int64_t count : {2, 4, 8}) EXPECT_EQ(record(parts(8, count)), one) << count << ", " << clip;
+    EXPECT_NE(record(parts(4, 1)), one) << "the order of a sum is seen";
+    if (std::string(clip) == "none")
+      EXPECT_EQ(record(parts(1, 1)).hash, record(parts(0, 1)).hash);  // norms are summed otherwise
+  }
+}
+
+TEST(Devices, EachHasAsManyAccumulatorsAsATreeOfItsPartsNeeds) {
+  const SmallRun run;
+  const auto accumulators = [&](std::int64_t devices) {
+    Options options = options_of(run, devices);
+    options.batch.parts = 8;
+    const MemoryContract contract = Trainer(options).contract();
+    for (const ContractLine& line : contract.device) {
+      if (line.what.starts_with("gradient accumulators")) return line.what.substr(0, line.what.find(" x "));
+    }
+    return std::string();
+  };
+  EXPECT_EQ(accumulators(1), "gradient accumulators (fp32) (4");
+  EXPECT_EQ(accumulators(2), "gradient accumulators (fp32) (3");
+  EXPECT_EQ(accumulators(4), "gradient accumulators (fp32) (2");
+  EXPECT_EQ(accumulators(8), "gradient accumulators (fp32)");
+}
+
 TEST(Devices, TrainLikeOneInEveryPrecision) {
   const SmallRun run;
   const auto options = [&](const char* compute, const char* gradients, std::int64_t count) {
