@@ -105,6 +105,13 @@ void Trainer::Implementation::check_ranks(runtime::Ranks& others) {
   }
 }
 
+void Trainer::Implementation::measure_network(runtime::Ranks& others) {
+  const bool known = plan.options.network > 0;  // which each is told by itself
+  if (!others.several() || !others.any(!known)) return;
+  const double measured = others.measure_bandwidth();
+  if (!known) plan.options.network = measured;
+}
+
 void Trainer::Implementation::set_layers(std::vector<std::uint32_t> ids) {
   try {
     models::check_list(plan.model, ids);
@@ -276,6 +283,7 @@ Trainer::Trainer(Options options, Measuring measuring) {
   runtime::Ranks ranks = runtime::open_ranks(options.distributed.kind);
   ranks.together([&] { implementation_ = std::make_unique<Implementation>(options, measuring, ranks); });
   ranks.together([&] { implementation_->check_ranks(ranks); });
+  implementation_->measure_network(ranks);
   implementation_->ranks = std::move(ranks);
 }
 Trainer::~Trainer() = default;

@@ -34,6 +34,7 @@ nlohmann::ordered_json nodes_of(const NodesPrediction& nodes) {
   return {{"nodes", nodes.nodes},
           {"sent_bytes", counters(network.gradients_sent, network.squares_sent, network.weights_sent)},
           {"received_bytes", counters(network.gradients_received, network.squares_received, network.weights_received)},
+          {"gb_per_second", or_null(nodes.gb_per_second)},
           {"one_node_ms", or_null(nodes.one_node_ms)},
           {"efficiency", or_null(nodes.efficiency)},
           {"hidden_from_gb_per_second", or_null(nodes.hidden_from_gb_per_second)}};

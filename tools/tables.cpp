@@ -79,8 +79,8 @@ void print_nodes(std::ostream& out, int columns, const NodesPrediction& nodes) {
               100 * NodesPrediction::kHidden));
   }
   if (nodes.efficiency) {
-    say(print("efficiency %.3f: one node alone would take ", *nodes.efficiency) + milliseconds(*nodes.one_node_ms) +
-        " for its share of the minibatch");
+    say(print("with %.3g GB/s, efficiency %.3f: one node alone would take ", *nodes.gb_per_second, *nodes.efficiency) +
+        milliseconds(*nodes.one_node_ms) + " for its share of the minibatch");
   } else if (nodes.one_node_ms) {
     say("its bandwidth is not known, and not in the time above: set distributed.bandwidth");
   }

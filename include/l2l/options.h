@@ -284,7 +284,7 @@ struct DistributedOptions {
   // been started, its plan and predictions are those of one of so many, and it trains nothing.
   std::int64_t nodes = 0;
   // GB/s that each of them can send to the others, and as much receive meanwhile: predictions count what exchanges
-  // take. 0: not known, and they count as if they took no time.
+  // take. 0: processes that were started together measure it; to one that plans alone they take no time.
   double bandwidth = 0;
 };
 

@@ -85,8 +85,10 @@ struct PredictionLine {
 // What a run of several processes, one on each node, exchanges, and what that costs.
 struct NodesPrediction {
   int nodes = 0;
-  std::string limit;                  // why so many cannot train together yet; empty: they can
-  NetworkCounters network;            // of this one in a step
+  std::string limit;        // why so many cannot train together yet; empty: they can
+  NetworkCounters network;  // of this one in a step
+  // Of the network, each way: distributed.bandwidth, or what processes that run have measured. Nothing: not known.
+  std::optional<double> gb_per_second;
   std::optional<double> one_node_ms;  // the step of one node alone, with its share of the minibatch
   std::optional<double> efficiency;   // that over the predicted step
   // GB/s each way at which, and above which, the network makes a step at most kHidden longer. Nothing where the step is

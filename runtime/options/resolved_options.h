@@ -27,6 +27,8 @@ struct ResolvedOptions : Options {
   std::vector<std::int64_t> lengths = {};
   bool chooses_micro_batch = false;
   eps::Rank rank = {};  // this process among those that train together, or that distributed.nodes plans for
+  // Bytes per second between nodes, each way: distributed.bandwidth, or as ranks have measured it. 0: not known.
+  double network = 0;
 
   std::int64_t all_devices() const { return device.count * rank.count; }
   // Of each device.

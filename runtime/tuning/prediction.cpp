@@ -68,7 +68,7 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
   model.cores = available_cores();
   model.held = plan.store.held();
   model.gradient_buffers = plan.store.staging_slots / plan.store.devices;
-  model.network = 1e9 * plan.options.distributed.bandwidth;
+  model.network = plan.options.network;
   const bool relay = plan.execution.execution == Execution::relay;
   model.slots = relay ? plan.execution.prefetch + 1 : plan.model.layers();
   const std::vector<VisitWork> work = step_work(plan);
@@ -111,7 +111,10 @@ NodesPrediction predict_nodes(const RunPlan& plan) {
 void add_times(const RunPlan& plan, const StepModel& model, NodesPrediction& nodes) {
   const double one = one_node_seconds(plan, model);
   nodes.one_node_ms = 1e3 * one;
-  if (model.network > 0) nodes.efficiency = one / model.step_seconds();
+  if (model.network > 0) {
+    nodes.gb_per_second = 1e-9 * model.network;
+    nodes.efficiency = one / model.step_seconds();
+  }
   if (const std::optional<double> bandwidth = hiding_bandwidth(model, NodesPrediction::kHidden)) {
     nodes.hidden_from_gb_per_second = 1e-9 * *bandwidth;
   }

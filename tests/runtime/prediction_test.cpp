@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
+#include "collectives/paced.h"
+#include "collectives/threads.h"
 #include "device/forwarding_device.h"
 #include "device/open.h"
 #include "device/paced/paced_device.h"
@@ -287,6 +290,24 @@ TEST_F(Paced, NodesArePlannedByOneProcess) {
   const StepPrediction bound = predict_thoroughly(plan_of(several), calibration);
   EXPECT_EQ(bound.bound, kNetwork);
   EXPECT_LT(*bound.nodes->efficiency, 0.6);
+}
+
+TEST(Ranks, MeasureTheBandwidthOfTheirNetwork) {
+  constexpr Bytes kBandwidth = 200'000'000;
+  std::vector<std::unique_ptr<collectives::Transport>> transports = collectives::connected_threads(3);
+  std::vector<double> measured(transports.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < transports.size(); ++i) {
+    const Bytes own = i == 1 ? kBandwidth : 4 * kBandwidth;  // the least of all counts
+    threads.emplace_back([&, i, own] {
+      Ranks ranks(collectives::paced(std::move(transports[i]), own));
+      measured[i] = ranks.measure_bandwidth();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const double each : measured) EXPECT_EQ(each, measured[0]);
+  EXPECT_LE(measured[0], kBandwidth);
+  EXPECT_NEAR(measured[0] / kBandwidth, 1, 0.2);
 }
 
 TEST_F(Paced, OtherNodesThanProcessesAreRefused) {
