@@ -21,8 +21,10 @@ namespace l2l::collectives {
 // Bytes to and from other ranks, headers of the network not counted.
 struct Traffic {
   Bytes sent = 0, received = 0;
+  Bytes either() const { return sent > received ? sent : received; }  // the direction with more
   bool operator==(const Traffic&) const = default;
 };
+inline Traffic operator+(const Traffic& a, const Traffic& b) { return {a.sent + b.sent, a.received + b.received}; }
 
 // Thread-bound. Sizes are in bytes, by rank; ranks may have different ones, and none. Buffers stay alive
 // and unchanged until the exchange is done, and what is read does not overlap what is written, but for a rank's own

@@ -68,6 +68,10 @@ class Transport {
 // One rank, which has nobody to talk to.
 std::unique_ptr<Transport> single();
 
+// What buffer_bytes() of open_mpi() is with so many ranks on this machine: Open MPI has a segment of each, which all of
+// them map, and its connections.
+constexpr Bytes mpi_buffer_bytes(int ranks_here) { return (Bytes{4} * static_cast<Bytes>(ranks_here) + 2) * kMiB; }
+
 // Opens libl2l_mpi.so and starts MPI, which ends with the last of this transport, those split from it, and their
 // exchanges. Throws BadInput where the build has no such module, where MPI does not start or was started already, and
 // where a launcher started several processes that MPI does not see as one run.

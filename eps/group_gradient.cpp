@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 #include "l2l/errors.h"
 #include "optimizers/kernels.h"
@@ -43,11 +44,11 @@ bool GradientRuns::collect(std::int64_t at) {
   return parts_ > 0;
 }
 
-// The run's gradients are its sums.
-void GradientRuns::take_sums() {
+// The run's gradients are the first `count` sums.
+void GradientRuns::take_sums(std::size_t count) {
   type_ = DType::f32;
-  parts_ = 1;
-  at_[0] = sums_[0].data();
+  parts_ = count;
+  for (std::size_t i = 0; i < count; ++i) at_[i] = sums_[i].data();
 }
 
 // Element by element: contributions begin or end within the run.
@@ -68,26 +69,34 @@ void GradientRuns::sum_elements() {
     }
     sums_[0][static_cast<std::size_t>(at - begin_)] = stack[0];
   }
-  take_sums();
+  take_sums(1);
 }
 
+// All but the last addition, which the kernel that reads the run makes.
 void GradientRuns::sum_by_tree() {
   const optimizers::Kernels& kernels = optimizers::kernels();
   optimizers::Streams streams;
   streams.count = static_cast<std::size_t>(count());
   std::size_t depth = 0;
-  const auto add = [&] {
+  bool add_is_due = false;
+  const auto make_due_addition = [&] {
+    if (!std::exchange(add_is_due, false)) return;
     --depth;
     const void* const both[] = {sums_[depth - 1].data(), sums_[depth].data()};
     streams.gradients = both;
     streams.contributions = 2;
     kernels.sum[optimizers::index_of(DType::f32)](streams, sums_[depth - 1].data());
   };
+  const auto add = [&] {
+    make_due_addition();
+    add_is_due = true;
+  };
   for (std::size_t use = 0; use < parts_; use += contributions_.devices) {
     const std::size_t pairs = (contributions_.devices + 1) / 2;  // the tree's lowest sums, from memory
     sum_tree(
         pairs,
         [&](std::size_t pair) {
+          make_due_addition();
           streams.gradients = at_.data() + use + 2 * pair;
           streams.contributions = std::min<std::size_t>(contributions_.devices - 2 * pair, 2);
           kernels.sum[optimizers::index_of(type_)](streams, sums_[depth++].data());
@@ -95,7 +104,7 @@ void GradientRuns::sum_by_tree() {
         add);
     if (use > 0) add();
   }
-  take_sums();
+  take_sums(depth);
 }
 
 bool GradientRuns::next() {

@@ -53,7 +53,7 @@ class GradientRuns {
   bool is_in_order() const { return contributions_.devices <= (parts_ == contributions_.devices ? 3 : 1); }
   void sum_elements();
   void sum_by_tree();
-  void take_sums();
+  void take_sums(std::size_t count);
 
   const Contributions& contributions_;
   const Block& block_;

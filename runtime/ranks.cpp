@@ -1,6 +1,7 @@
 #include "runtime/ranks.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -87,6 +88,23 @@ std::vector<bool> Ranks::any_each(std::span<const bool> here) {
 std::string Ranks::from_first(std::string text) {
   if (!several()) return text;
   return gather(rank() == 0 ? text : "").front();
+}
+
+double Ranks::measure_bandwidth() {
+  constexpr int kRounds = 5;  // the best counts: ranks are not always equally ready
+  const std::vector<std::byte> out(4 << 20, std::byte{1});
+  std::vector<std::byte> in(out.size());
+  const collectives::Send sent{(rank() + 1) % count(), out};
+  const collectives::Receive received{(rank() + count() - 1) % count(), in};
+  double best = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    peers_->barrier();
+    const auto begin = std::chrono::steady_clock::now();
+    peers_->finish(peers_->exchange(std::span(&sent, 1), std::span(&received, 1), /*channel=*/0));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    best = std::max(best, static_cast<double>(out.size()) / took.count());
+  }
+  return std::ranges::min(gather(std::span<const double>(&best, 1)));
 }
 
 void Ranks::together(const std::function<void()>& body) {

@@ -41,6 +41,10 @@ class Ranks {
   // What rank 0 gives.
   std::string from_first(std::string text);
 
+  // Bytes per second that ranks send in a ring while each receives as much, the least of all ranks. Takes some
+  // exchanges of 4 MiB, and twice that in memory.
+  double measure_bandwidth();
+
   // Runs `body` on every rank. Where it throws on any, every rank throws: that rank what it threw, the others a
   // BadInput or an Error with its message and rank; the ranks have then left each other.
   void together(const std::function<void()>& body);

@@ -64,7 +64,9 @@ Trainer::Implementation::Implementation(const Options& options, const Measuring&
       contract(runtime::memory_contract(plan, checkpoint_size)),
       schedule(make_schedule(plan.options)),
       companions_from(plan.options.weights) {
-  if (const Bytes messages = of.buffer_bytes(); messages > 0) {
+  const bool planned = plan.options.rank.count > of.count();  // with one process on each node
+  const Bytes messages = planned ? collectives::mpi_buffer_bytes(1) : of.buffer_bytes();
+  if (messages > 0) {
     contract.host.push_back({"messages between ranks", messages});
     contract.host_bytes += messages;
   }
@@ -104,6 +106,13 @@ void Trainer::Implementation::check_ranks(runtime::Ranks& others) {
   }
 }
 
+void Trainer::Implementation::measure_network(runtime::Ranks& others) {
+  const bool known = plan.options.network > 0;  // which each is told by itself
+  if (!others.several() || !others.any(!known)) return;
+  const double measured = others.measure_bandwidth();
+  if (!known) plan.options.network = measured;
+}
+
 void Trainer::Implementation::set_layers(std::vector<std::uint32_t> ids) {
   try {
     models::check_list(plan.model, ids);
@@ -135,6 +144,12 @@ void Trainer::Implementation::check_no_observer(const char* function) const {
 
 runtime::Engine& Trainer::Implementation::running(const LoadProgress& loading) {
   check_use();
+  if (plan.options.rank.count != ranks.count()) {
+    throw BadInput("distributed.nodes = " + std::to_string(plan.options.rank.count) +
+                       ", but one process was started, which can only plan for so many: start them with mpirun -n " +
+                       std::to_string(plan.options.rank.count) + ", or set it to 0",
+                   of_key("distributed.nodes"));
+  }
   if (!engine) {
     try {
       start(loading);
@@ -281,6 +296,7 @@ Trainer::Trainer(Options options, Measuring measuring) {
     if (!implementation_) make();
   });
   ranks.together([&] { implementation_->check_ranks(ranks); });
+  implementation_->measure_network(ranks);
   implementation_->ranks = std::move(ranks);
 }
 Trainer::~Trainer() = default;
@@ -290,9 +306,9 @@ Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 const Options& Trainer::options() const { return implementation_->plan.options; }
 const MemoryContract& Trainer::contract() const { return implementation_->contract; }
 std::int64_t Trainer::completed_steps() const { return static_cast<std::int64_t>(implementation_->step); }
-int Trainer::rank() const { return implementation_->plan.options.rank.index; }
+int Trainer::rank() const { return implementation_->ranks.rank(); }
 bool Trainer::on_any_rank(bool here) { return implementation_->ranks.any(here); }
-int Trainer::ranks() const { return implementation_->plan.options.rank.count; }
+int Trainer::ranks() const { return implementation_->ranks.count(); }
 
 StepPrediction Trainer::check_prediction() {
   Implementation& self = *implementation_;

@@ -45,6 +45,8 @@ struct Trainer::Implementation {
   bool writes() const { return plan.options.rank.index == 0; }  // files of the run
   // Throws BadInput, on all ranks alike, where one of them has other options or data.
   void check_ranks(runtime::Ranks& others);
+  // Where it is not an option of every rank.
+  void measure_network(runtime::Ranks& others);
   // Throws Error while an observer is called.
   void check_no_observer(const char* function) const;
   // The engine; allocates everything on first use.
@@ -76,7 +78,9 @@ struct Trainer::Implementation {
   runtime::RunState run;          // newest: in the checkpoint directory, that this run has written or goes on from
   runtime::OwnCheckpoint saving;  // that was started last, without its folder
   runtime::MeasuringSession measuring;
-  runtime::RunPlan plan;  // constant but for the list of layers, which is the longest until there is an engine
+  // Constant but for the bandwidth of the network, and the list of layers, which is the longest until there is an
+  // engine.
+  runtime::RunPlan plan;
   const eps::CheckpointSize checkpoint_size;
   MemoryContract contract;
   optimizers::Schedule schedule;

@@ -26,6 +26,20 @@ nlohmann::ordered_json lines(const std::vector<ContractLine>& contract_lines) {
   return json;
 }
 
+nlohmann::ordered_json nodes_of(const NodesPrediction& nodes) {
+  const NetworkCounters& network = nodes.network;
+  const auto counters = [](std::uint64_t gradients, std::uint64_t squares, std::uint64_t weights) {
+    return nlohmann::ordered_json{{"gradients", gradients}, {"squares", squares}, {"weights", weights}};
+  };
+  return {{"nodes", nodes.nodes},
+          {"sent_bytes", counters(network.gradients_sent, network.squares_sent, network.weights_sent)},
+          {"received_bytes", counters(network.gradients_received, network.squares_received, network.weights_received)},
+          {"gb_per_second", or_null(nodes.gb_per_second)},
+          {"one_node_ms", or_null(nodes.one_node_ms)},
+          {"efficiency", or_null(nodes.efficiency)},
+          {"hidden_from_gb_per_second", or_null(nodes.hidden_from_gb_per_second)}};
+}
+
 nlohmann::ordered_json time_of(const StepPrediction& prediction) {
   nlohmann::ordered_json resources = nlohmann::ordered_json::array();
   for (const PredictionLine& line : prediction.lines) {
@@ -42,7 +56,8 @@ nlohmann::ordered_json time_of(const StepPrediction& prediction) {
           {"estimated", prediction.estimated},
           {"work", prediction.work},
           {"file", prediction.file},
-          {"measured_ms", or_null(prediction.measured_ms)}};
+          {"measured_ms", or_null(prediction.measured_ms)},
+          {"nodes", prediction.nodes ? nodes_of(*prediction.nodes) : nlohmann::ordered_json()}};
 }
 
 struct Arguments {
@@ -68,6 +83,7 @@ nlohmann::ordered_json json_of(const MemoryContract& contract) {
   json["blocks_stashed_on_device"] = contract.blocks_stashed_on_device;
   json["resident_layers"] = contract.resident_layers;
   json["devices"] = contract.devices;
+  json["nodes"] = contract.nodes;
   json["update_mode"] = contract.update_mode;
   json["recomputation"] = contract.recomputation;
   json["device"] = lines(contract.device);

@@ -58,6 +58,34 @@ std::string line_of(const PredictionLine& line, const StepPrediction& prediction
   return text;
 }
 
+// "3.75 MB"
+std::string decimal_bytes(std::uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  return bytes >= 1'000'000'000 ? print("%.2f GB", 1e-9 * value) : print("%.2f MB", 1e-6 * value);
+}
+
+// In decimal units, as those of networks are.
+void print_nodes(std::ostream& out, int columns, const NodesPrediction& nodes) {
+  const NetworkCounters& network = nodes.network;
+  const std::uint64_t sent = network.gradients_sent + network.squares_sent + network.weights_sent;
+  const std::uint64_t received = network.gradients_received + network.squares_received + network.weights_received;
+  const auto say = [&](const std::string& text) { out << "  " << wrapped(text, columns, 4) << "\n"; };
+  out << "network of each of " << nodes.nodes << " nodes\n";
+  say("a step sends " + decimal_bytes(sent) + " (gradients " + decimal_bytes(network.gradients_sent) + ", weights " +
+      decimal_bytes(network.weights_sent) + ") and receives " + decimal_bytes(received));
+  if (!nodes.limit.empty()) say(nodes.limit);
+  if (nodes.hidden_from_gb_per_second) {
+    say(print("from %.3g GB/s each way on, it makes a step at most %.0f%% longer", *nodes.hidden_from_gb_per_second,
+              100 * NodesPrediction::kHidden));
+  }
+  if (nodes.efficiency) {
+    say(print("with %.3g GB/s, efficiency %.3f: one node alone would take ", *nodes.gb_per_second, *nodes.efficiency) +
+        milliseconds(*nodes.one_node_ms) + " for its share of the minibatch");
+  } else if (nodes.one_node_ms) {
+    say("its bandwidth is not known, and not in the time above: set distributed.bandwidth");
+  }
+}
+
 // Where figures come from.
 std::string sources(const StepPrediction& prediction) {
   std::string text =
@@ -101,7 +129,8 @@ void print_contract(std::ostream& out, int columns, const MemoryContract& contra
   } else {
     for (const std::string& line : contract.recomputation) say("recomputation: " + line);
   }
-  out << "memory before step 1\n";
+  out << "memory before step 1"
+      << (contract.nodes > 1 ? ", of each of " + std::to_string(contract.nodes) + " processes" : "") << "\n";
   const std::string each = contract.devices > 1 ? "each of " + std::to_string(contract.devices) + " devices" : "device";
   section(out, each + " (exact)", contract.device_bytes, contract.device);
   if (contract.device_bytes_apart > contract.device_bytes) {
@@ -121,6 +150,7 @@ void print_contract(std::ostream& out, int columns, const MemoryContract& contra
 void print_prediction(std::ostream& out, int columns, const StepPrediction& prediction) {
   if (!prediction.step_ms) {
     out << "time of a step: not known (l2l-plan measures it)\n";
+    if (prediction.nodes) print_nodes(out, columns, *prediction.nodes);
     return;
   }
   out << "time of a step\n"
@@ -132,6 +162,7 @@ void print_prediction(std::ostream& out, int columns, const StepPrediction& pred
   }
   for (const PredictionLine& line : prediction.lines) out << line_of(line, prediction);
   out << "  " << wrapped(sources(prediction), columns, 4) << "\n";
+  if (prediction.nodes) print_nodes(out, columns, *prediction.nodes);
 }
 
 }  // namespace l2l::tools

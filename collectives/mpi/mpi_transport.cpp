@@ -22,7 +22,6 @@ namespace l2l::collectives::mpi {
 namespace {
 
 constexpr std::size_t kMessage = std::size_t{1} << 30;  // bytes at most
-constexpr Bytes kSegment = Bytes{4} << 20, kOfConnections = Bytes{2} << 20;
 
 std::string text_of(int code) {
   char text[MPI_MAX_ERROR_STRING] = {};
@@ -255,6 +254,7 @@ class MpiTransport final : public Transport {
   int neighbours() const override { return neighbours_; }
   // Open MPI: a segment of each process on this machine, which all of them map.
   Bytes buffer_bytes() const override { return static_cast<Bytes>(neighbours_) * kSegment + kOfConnections; }
+  Bytes buffer_bytes() const override { return mpi_buffer_bytes(neighbours_); }
   std::unique_ptr<Transport> split(int color) override {
     MPI_Comm part = MPI_COMM_NULL;
     const auto guard = world_->lock();

@@ -284,6 +284,12 @@ struct DistributedOptions {
   std::string kind = "auto";
   // Seconds after which a process that says nothing any more ends the run; 0: never. Each speaks once a second.
   std::int64_t timeout = 60;
+  // How many processes there are: any other number is refused. 0: as many as were started. Where one process alone has
+  // been started, its plan and predictions are those of one of so many, and it trains nothing.
+  std::int64_t nodes = 0;
+  // GB/s that each of them can send to the others, and as much receive meanwhile: predictions count what exchanges
+  // take. 0: processes that were started together measure it; to one that plans alone they take no time.
+  double bandwidth = 0;
 };
 
 struct TransferOptions {

@@ -36,11 +36,12 @@ struct MemoryContract {
   std::uint64_t pinned_bytes = 0;        // page-locked host memory, for all devices
   std::uint64_t host_bytes = 0;          // host memory, for all devices
   std::uint64_t checkpoint_bytes = 0;    // of a checkpoint on disk, without a tokenizer
-  int devices = 1;
-  std::vector<ContractLine> device;     // sums to device_bytes
-  std::vector<ContractLine> host;       // sums to host_bytes
-  std::int64_t parameters = 0;          // of the model
-  std::int64_t trained_parameters = 0;  // of these, those that are not frozen
+  int devices = 1;                       // of this process
+  int nodes = 1;                         // processes that train together, of which this is the contract of one
+  std::vector<ContractLine> device;      // sums to device_bytes
+  std::vector<ContractLine> host;        // sums to host_bytes
+  std::int64_t parameters = 0;           // of the model
+  std::int64_t trained_parameters = 0;   // of these, those that are not frozen
   std::string device_description;
   std::string device_choice;  // what device.kind = "auto" chose and why; else empty
   std::string advice;         // on precision.compute, where the device is faster in another; else empty
@@ -81,6 +82,21 @@ struct PredictionLine {
   double exposed_ms = 0;    // by which the step would be shorter without it
 };
 
+// What a run of several processes, one on each node, exchanges, and what that costs.
+struct NodesPrediction {
+  int nodes = 0;
+  std::string limit;        // why so many cannot train together yet; empty: they can
+  NetworkCounters network;  // of this one in a step
+  // Of the network, each way: distributed.bandwidth, or what processes that run have measured. Nothing: not known.
+  std::optional<double> gb_per_second;
+  std::optional<double> one_node_ms;  // the step of one node alone, with its share of the minibatch
+  std::optional<double> efficiency;   // that over the predicted step
+  // GB/s each way at which, and above which, the network makes a step at most kHidden longer. Nothing where the step is
+  // not known.
+  std::optional<double> hidden_from_gb_per_second;
+  static constexpr double kHidden = 0.05;
+};
+
 // A step's time as modelled from what its pieces take on this machine.
 struct StepPrediction {
   std::optional<double> step_ms;  // nothing when measurements are missing
@@ -92,12 +108,13 @@ struct StepPrediction {
   // state is so small that caches hold much of it.
   std::optional<double> memory_gb_per_second;
   bool state_in_caches = false;
-  std::vector<std::string> missing;   // what has not been measured on this machine
-  int measured = 0, cached = 0;       // how many measurements were made now, and how many were in `file`
-  int estimated = 0;                  // figures that follow from other measurements
-  std::string file;                   // the calibration file
-  std::string work;                   // a hash, equal for plans whose steps do the same work in the same order
-  std::optional<double> measured_ms;  // by check_prediction(): the time of real steps
+  std::vector<std::string> missing;      // what has not been measured on this machine
+  int measured = 0, cached = 0;          // how many measurements were made now, and how many were in `file`
+  int estimated = 0;                     // figures that follow from other measurements
+  std::string file;                      // the calibration file
+  std::string work;                      // a hash, equal for plans whose steps do the same work in the same order
+  std::optional<double> measured_ms;     // by check_prediction(): the time of real steps
+  std::optional<NodesPrediction> nodes;  // where there are several
 };
 
 // A measurement of this machine that begins.
@@ -182,7 +199,7 @@ class L2L_API Trainer {
   // `measure` after prepare() or a step.
   StepPrediction predict(bool measure);
   // The same, measured thoroughly, and with the measured time of steps: allocates what a run does, and trains on random
-  // tokens. Throws Error when called after prepare() or a step.
+  // tokens; but those of several nodes are not measured. Throws Error when called after prepare() or a step.
   StepPrediction check_prediction();
 
   // Allocates all memory of the contract and, with model.pretrained, loads the weights. `loading`, if given, is called

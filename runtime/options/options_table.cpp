@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::int64_t kMostSteps = 1'000'000'000'000;
 constexpr std::int64_t kMostThreads = 1024;
+constexpr std::int64_t kMostNodes = 4096;
 
 const std::vector<std::string_view> kDataFormats = {"auto",   "text",     "jsonl", "csv",      "tsv",
                                                     "tokens", "tokens32", "llm.c", "megatron", "npy"};
@@ -179,6 +180,8 @@ std::vector<Key> option_keys(Options& options) {
       {"device", "pinned_memory", UnsignedField{&device.pinned_memory, true}},
       {"distributed", "kind", TextField{&distributed.kind, {"auto", "single", "mpi"}}},
       {"distributed", "timeout", IntegerField{&distributed.timeout, 0, 1'000'000}},
+      {"distributed", "nodes", IntegerField{&distributed.nodes, 0, kMostNodes}},
+      {"distributed", "bandwidth", RealField{&distributed.bandwidth, kNotNegative}},
       {"transfer", "stash", TextField{&transfer.stash, {"auto", "host", "device"}}},
       {"transfer", "prefetch", IntegerField{&transfer.prefetch, 1, 64}},
       {"transfer", "resident_layers", IntegerField{&transfer.resident_layers, 0, 10'000, true}},

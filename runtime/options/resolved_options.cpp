@@ -1,6 +1,7 @@
 #include "runtime/options/resolved_options.h"
 
 #include "core/choice_target.h"
+#include "core/error_place.h"
 #include "core/log.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
@@ -188,6 +189,17 @@ void set_base(ResolvedOptions& options) {
   if (adapts && options.weights.empty()) options.weights = options.model.base;
 }
 
+// This process's place among those that were started; or, where it alone was, the first of those that are planned.
+eps::Rank place_of(const Options& options, eps::Rank started) {
+  const auto nodes = static_cast<int>(options.distributed.nodes);
+  if (nodes == 0 || nodes == started.count) return started;
+  if (started.count == 1) return {0, nodes};
+  throw BadInput("distributed.nodes = " + std::to_string(nodes) + ", but " + std::to_string(started.count) +
+                     " processes were started: start " + std::to_string(nodes) +
+                     ", or set it to 0, which takes any number",
+                 of_key("distributed.nodes"));
+}
+
 }  // namespace
 
 SampleKind sample_kind(const Options& options) { return sample_kind(options.data, nullptr); }
@@ -257,7 +269,8 @@ ResolvedOptions resolve(const Options& unread, eps::Rank rank) {
   options.data.samples = name_of(kind_of(options));
   options.lengths = lengths_of(options);
   if (options.lengths.size() > 1) log(LogLevel::info, "padded to " + list(options.lengths) + " tokens (data.buckets)");
-  options.rank = rank;
+  options.rank = place_of(options, rank);
+  options.network = 1e9 * options.distributed.bandwidth;
   options.batch = resolved(given.batch, options.all_devices());
   if (options.batch.parts > 0) options.precision.gradients = "fp32";
   options.recompute.policy = resolved_policy(options);

@@ -26,7 +26,9 @@ struct ResolvedOptions : Options {
   // model.sequence.
   std::vector<std::int64_t> lengths = {};
   bool chooses_micro_batch = false;
-  eps::Rank rank = {};  // this process among those that train together
+  eps::Rank rank = {};  // this process among those that train together, or that distributed.nodes plans for
+  // Bytes per second between nodes, each way: distributed.bandwidth, or as ranks have measured it. 0: not known.
+  double network = 0;
 
   std::int64_t all_devices() const { return device.count * rank.count; }
   // Of each device.
@@ -45,7 +47,7 @@ DatasetSettings dataset_settings(const ResolvedOptions& options);
 std::unique_ptr<Samples> training_samples(const ResolvedOptions& options, const DatasetSettings& settings);
 std::unique_ptr<Samples> validation_samples(const ResolvedOptions& options, const DatasetSettings& settings);
 
-// Throws BadInput.
+// `rank`: of those that were started. Throws BadInput.
 ResolvedOptions resolve(const Options& given, eps::Rank rank = {});
 
 // Options of a run that neither reads nor writes files: to plan it or to measure its steps.

@@ -148,6 +148,7 @@ MemoryContract memory_contract(const RunPlan& plan, const eps::CheckpointSize& c
   const HostStaging staging = host_staging(plan.model, plan.execution);
   MemoryContract contract;
   contract.devices = plan.execution.devices;
+  contract.nodes = plan.store.rank.count;
   contract.device_choice = plan.device_choice;
   contract.advice = precision_advice(plan);
   contract.checkpoint_bytes = checkpoint.bytes();

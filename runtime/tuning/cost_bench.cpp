@@ -197,7 +197,7 @@ Cost StepCosts::Bench::parameter_update(const ModelLayout& layout, Effort effort
   constexpr double kSquares = 1;  // as the device hands them over: no check reads the gradients
   Failure failure;
   PinnedMemory memory(device_);
-  eps::ParameterStore store(layout, parts_.store, memory, failure, nullptr);
+  eps::ParameterStore store(layout, of_one_rank(parts_.store), memory, failure, nullptr);
   const double parameters = static_cast<double>(layout.layers.size()) * static_cast<double>(layout.largest_layer());
   std::minstd_rand random;
   std::vector<Cost> rounds;

@@ -6,6 +6,7 @@
 
 #include "core/topology.h"
 #include "core/workers.h"
+#include "eps/exchange_bytes.h"
 #include "l2l/errors.h"
 #include "runtime/tuning/step_ratios.h"
 
@@ -27,22 +28,96 @@ VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
   return cost;
 }
 
+// In a step, of all groups.
+eps::ExchangeBytes exchanged(const ModelLayout& layout, const eps::StoreOptions& store) {
+  eps::ExchangeBytes sum;
+  for (std::size_t group = 0; group < layout.groups.size(); ++group) {
+    const eps::ExchangeBytes bytes = eps::exchange_bytes(layout, static_cast<GroupIndex>(group), store);
+    sum.gradients = sum.gradients + bytes.gradients;
+    sum.squares = sum.squares + bytes.squares;
+    sum.wire = sum.wire + bytes.wire;
+  }
+  return sum;
+}
+
+// The store of the node that has most to exchange, for which the others wait: of small groups some have more than
+// others.
+eps::StoreOptions of_busiest(const RunPlan& plan) {
+  eps::StoreOptions busiest = plan.store, store = plan.store;
+  Bytes most = 0;
+  for (store.rank.index = 0; store.rank.index < store.rank.count; ++store.rank.index) {
+    const eps::ExchangeBytes bytes = exchanged(plan.model.layout, store);
+    const Bytes either = (bytes.gradients + bytes.squares + bytes.wire).either();
+    if (either > most) busiest = store;
+    most = std::max(most, either);
+  }
+  return busiest;
+}
+
+// What updates of this node's shards move, over what they would if it were alone: it has fewer elements, and more
+// gradients of each.
+double share_of_updates(const RunPlan& plan) {
+  const auto moved = [&](const eps::StoreOptions& store) {
+    return static_cast<double>(eps::ParameterStore::bytes_moved(plan.model.layout, store));
+  };
+  return plan.store.rank.count == 1 ? 1 : moved(plan.store) / moved(of_one_rank(plan.store));
+}
+
 StepModel model_of(const RunPlan& plan, StepCosts& costs) {
   StepModel model;
   model.cores = available_cores();
   model.held = plan.store.held();
+  model.gradient_buffers = plan.store.staging_slots / plan.store.devices;
+  model.network = plan.options.network;
   const bool relay = plan.execution.execution == Execution::relay;
   model.slots = relay ? plan.execution.prefetch + 1 : plan.model.layers();
   const std::vector<VisitWork> work = step_work(plan);
   for (const VisitWork& visit : work) model.visits.push_back(cost_of(visit, costs));
-  const Cost update = costs.parameter_update();
+  const Cost update = share_of_updates(plan) * costs.parameter_update();
+  const eps::StoreOptions busiest = of_busiest(plan);
   for (std::size_t i = 0; i < work.size(); ++i) {
     for (const GroupIndex group : work[i].updated) {
       const auto elements = plan.model.layout.groups[static_cast<std::size_t>(group)].gradient_elements();
       model.visits[i].update = model.visits[i].update + static_cast<double>(elements) * update;
+      const eps::ExchangeBytes bytes = eps::exchange_bytes(plan.model.layout, group, busiest);
+      model.visits[i].gradients = model.visits[i].gradients + bytes.gradients;
+      model.visits[i].weights = model.visits[i].weights + bytes.squares + bytes.wire;
     }
   }
   return model;
+}
+
+// Seconds of a step of one node alone, with the same share of the minibatch.
+double one_node_seconds(const RunPlan& plan, StepModel model) {
+  for (VisitCost& visit : model.visits) {
+    visit.update = (1 / share_of_updates(plan)) * visit.update;
+    visit.gradients = visit.weights = {};
+  }
+  return model.step_seconds();
+}
+
+NodesPrediction predict_nodes(const RunPlan& plan) {
+  NodesPrediction nodes;
+  nodes.nodes = plan.store.rank.count;
+  if (const std::int64_t devices = plan.options.all_devices(); devices > eps::kMostDevices) {
+    nodes.limit = "these are " + std::to_string(devices) + " devices: at most " + std::to_string(eps::kMostDevices) +
+                  " can train together yet";
+  }
+  const auto [gradients, squares, wire] = exchanged(plan.model.layout, plan.store);
+  nodes.network = {gradients.sent, gradients.received, squares.sent, squares.received, wire.sent, wire.received};
+  return nodes;
+}
+
+void add_times(const RunPlan& plan, const StepModel& model, NodesPrediction& nodes) {
+  const double one = one_node_seconds(plan, model);
+  nodes.one_node_ms = 1e3 * one;
+  if (model.network > 0) {
+    nodes.gb_per_second = 1e-9 * model.network;
+    nodes.efficiency = one / model.step_seconds();
+  }
+  if (const std::optional<double> bandwidth = hiding_bandwidth(model, NodesPrediction::kHidden)) {
+    nodes.hidden_from_gb_per_second = 1e-9 * *bandwidth;
+  }
 }
 
 // Seconds of a step, if its pieces cost each other nothing on the cores and in the caches that they share.
@@ -100,6 +175,12 @@ std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model
     lines.push_back({resource.name, bytes[lines.size()], 1e3 * (sum.*resource.cost).seconds,
                      1e3 * (model.step_seconds() - without.step_seconds())});
   }
+  if (model.network > 0 && plan.store.rank.count > 1) {
+    StepModel without = model;
+    without.network = 0;
+    lines.push_back({kNetwork, sum.exchanged().either(), 1e3 * model.network_seconds(),
+                     1e3 * (model.step_seconds() - without.step_seconds())});
+  }
   return lines;
 }
 
@@ -137,12 +218,15 @@ StepPrediction predict(const RunPlan& plan, Calibration& calibration, MeasuringS
   prediction.cached = costs.cached();
   prediction.estimated = costs.estimated();
   prediction.file = calibration.file().string();
+  if (plan.store.rank.count > 1) prediction.nodes = predict_nodes(plan);
   if (!prediction.missing.empty()) return prediction;
   const double seconds = model.step_seconds();
   prediction.step_ms = 1e3 * seconds;
-  prediction.tokens_per_second = static_cast<double>(plan.model.rows * plan.execution.microbatches) / seconds;
+  const std::int64_t microbatches = plan.execution.microbatches * plan.options.all_devices();
+  prediction.tokens_per_second = static_cast<double>(plan.model.rows * microbatches) / seconds;
   prediction.bound = model.bound();
   prediction.lines = lines_of(plan, model);
+  if (prediction.nodes) add_times(plan, model, *prediction.nodes);
   if (prediction.memory_gb_per_second &&
       prediction.estimated == 0) {  // updates that are faster show that memory carries more
     const PredictionLine& updates = prediction.lines.back();
@@ -161,6 +245,7 @@ StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, Measu
 }
 
 StepPrediction check_prediction(const RunPlan& plan, Calibration& calibration, MeasuringSession& session) {
+  if (plan.store.rank.count > 1) return predict_step(plan, calibration, &session);
   const WatchedMeasuring watched(session);
   double measured = 0;
   StepPrediction prediction = predict(plan, calibration, &session, [&] {

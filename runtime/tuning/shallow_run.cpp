@@ -19,6 +19,8 @@ Options shallower(const RunParts& parts, Bytes state) {
   const Bytes one = eps::ParameterStore::bytes_needed(parts.model.layout, parts.store).state / blocks;
   Options options = without_files(parts.options);
   options.batch.minibatch = 0;  // follows from the other two, which may be changed
+  options.batch.micro_batches /= parts.options.rank.count;
+  options.distributed.nodes = 0;
   options.device.kind = "host";
   options.transfer.resident_layers = TransferOptions::kChosen;
   options.device.memory = options.eps.memory = options.eps.stash_memory = 0;

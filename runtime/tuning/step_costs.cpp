@@ -50,7 +50,7 @@ std::string text_of(const Graph& graph) {
   return text.str();
 }
 
-// Blocks of `model` and nothing else, so many that their state is about as large as the model's, up to kLargestStore.
+// Blocks of the model and nothing else, so many that their state is about as large as the model's, up to kLargestStore.
 ModelLayout blocks_of(const RunParts& parts) {
   const ModelLayout& model = parts.model.layout;
   const auto has_parts = [](const LayerSpec& layer) { return !layer.parts.empty(); };
@@ -68,8 +68,8 @@ ModelLayout blocks_of(const RunParts& parts) {
     layout.groups.push_back(std::move(group));
   };
   add(0);
-  const Bytes one = eps::ParameterStore::bytes_needed(layout, parts.store).state;
-  const Bytes all = eps::ParameterStore::bytes_needed(model, parts.store).state;
+  const Bytes one = eps::ParameterStore::bytes_needed(layout, of_one_rank(parts.store)).state;
+  const Bytes all = eps::ParameterStore::bytes_needed(model, of_one_rank(parts.store)).state;
   const Bytes wanted = std::min(std::bit_ceil(all), kLargestStore);
   for (std::uint32_t id = 1; id < wanted / one; ++id) add(id);
   return layout;
@@ -197,7 +197,7 @@ Cost StepCosts::copy(Direction direction, Bytes bytes) {
 }
 
 std::string StepCosts::name_of_update(const ModelLayout& layout) const {
-  const eps::StoreOptions& store = parts_.store;
+  const eps::StoreOptions store = of_one_rank(parts_.store);
   std::ostringstream name;
   name << "update per parameter, " << parts_.options.optimizer.name << ", " << name_of(store.wire) << " wire, "
        << name_of(store.gradients) << " gradients, " << layout.groups.size() << " groups of "
@@ -211,7 +211,7 @@ std::string StepCosts::name_of_update(const ModelLayout& layout) const {
 Cost StepCosts::parameter_update() {
   const ModelLayout layout = blocks_of(parts_);
   const double parameters = static_cast<double>(layout.layers.size()) * static_cast<double>(layout.largest_layer());
-  const double moved = static_cast<double>(eps::ParameterStore::bytes_moved(layout, parts_.store));
+  const double moved = static_cast<double>(eps::ParameterStore::bytes_moved(layout, of_one_rank(parts_.store)));
   const double step = moved / kNominalBandwidth;
   return look_up({name_of_update(layout), "update of " + parts_.options.optimizer.name,
                   work_of(PieceSort::update, step / parameters), Effort::thorough, kStoreSteps * step},

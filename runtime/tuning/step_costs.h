@@ -20,6 +20,12 @@ namespace l2l::runtime {
 // compute here take at least a thread's, less what other processes take of the cores.
 inline bool computes_here(const Cost& launches) { return launches.processor > 0.1 * launches.seconds; }
 
+// The store of a run of this rank alone: what is measured needs no others.
+inline eps::StoreOptions of_one_rank(eps::StoreOptions store) {
+  store.rank = {};
+  return store;
+}
+
 enum class Direction : std::uint8_t { to_device, to_host };
 // How long something is measured that is not known. A piece: about 0.3 s, or 0.05 s where there is much of it; brief:
 // 0.01 s, or, where that is longer, once.
@@ -39,7 +45,7 @@ class StepCosts {
   Cost launch(const device::Executable& program, LayerIndex layer, Effort effort = Effort::thorough);
   Cost zero(Bytes bytes);
   Cost copy(Direction direction, Bytes bytes);
-  // Check and update of a parameter, in groups of the size of this model's blocks.
+  // Check and update of a parameter by one rank that has all of it, in groups of the size of this model's blocks.
   Cost parameter_update();
   // Of a step in which the device shares the cores, over the sum of its pieces; `measure` says so, in about `seconds`.
   // Estimated: 1.

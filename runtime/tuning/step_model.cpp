@@ -1,23 +1,119 @@
 #include <algorithm>
+#include <utility>
 
 #include "runtime/tuning/prediction.h"
 
 namespace l2l::runtime {
 namespace {
 
+// Of gradients on their way out, on the device.
+constexpr std::size_t kDrainSlots = 2;
+
+// What becomes of gradients on the host: with several nodes they are exchanged, the parameter server checks and
+// updates, and new weights are exchanged. The parameter server and each direction of the network do one thing at a
+// time. Layers are numbered by their forward visits. Times are seconds.
+class Updates {
+ public:
+  explicit Updates(const StepModel& model) : model_(model), updated_(model.visits.size()) {}
+
+  // When a buffer is free for gradients that could leave the device at `now`; calls come in the order of time.
+  double room(double now) {
+    if (model_.held) return now;  // each has its own
+    const auto buffers = static_cast<std::size_t>(model_.gradient_buffers);
+    while (true) {
+      std::erase_if(freed_, [&](double time) { return time <= now; });
+      if (taken_ + freed_.size() < buffers) return now;
+      const std::size_t needed = taken_ + freed_.size() - buffers;
+      if (needed < freed_.size()) return freed_[needed];  // in the order of time, as updates are
+      run_one();
+    }
+  }
+  void add(const VisitCost& visit, std::size_t layer, double arrival) {
+    ++taken_;
+    waiting_.push_back({Stage::gradients, &visit, layer, arrival});
+  }
+  // Called when the last gradients of a pass have been added; when all are checked.
+  double end_pass() {
+    while (std::ranges::any_of(waiting_, [](const Work& work) { return work.stage == Stage::gradients; })) run_one();
+    for (Work& work : held_) work.ready = std::max(work.ready, gathered_);
+    waiting_.insert(waiting_.end(), held_.begin(), held_.end());
+    held_.clear();
+    return gathered_;
+  }
+  // When the version of a layer is there that the last pass made.
+  double version(std::size_t layer) {
+    while (std::ranges::any_of(waiting_, [&](const Work& work) { return work.layer == layer; })) run_one();
+    return updated_[layer];
+  }
+
+ private:
+  enum class Stage { gradients, update, weights };
+  struct Work {
+    Stage stage;
+    const VisitCost* visit;
+    std::size_t layer;
+    double ready;
+  };
+
+  // Does what begins first. Of updates that could begin, the one that the next pass needs first; exchanges begin when
+  // they are ready, and queue in each direction.
+  void run_one() {
+    const auto order = [&](const Work& work) {
+      const bool update = work.stage == Stage::update;
+      return std::pair(update ? std::max(work.ready, server_) : work.ready, update ? work.layer : 0);
+    };
+    const auto next = std::ranges::min_element(waiting_, {}, order);
+    const Work work = *next;
+    waiting_.erase(next);
+    switch (work.stage) {
+      case Stage::gradients:
+        gathered_ = std::max(gathered_, exchange(work.visit->gradients, work.ready));
+        return go_on(work, Stage::update, gathered_, model_.held ? held_ : waiting_);
+      case Stage::update:
+        server_ = std::max(work.ready, server_) + work.visit->update.seconds;
+        --taken_;
+        freed_.push_back(server_);
+        return go_on(work, Stage::weights, server_, waiting_);
+      case Stage::weights:
+        updated_[work.layer] = exchange(work.visit->weights, work.ready);
+        return;
+    }
+  }
+  // The end of what both directions take, from `ready` on.
+  double exchange(const collectives::Traffic& bytes, double ready) {
+    const auto take = [&](double& free, Bytes count) {
+      return free = std::max(free, ready) + (model_.network > 0 ? static_cast<double>(count) / model_.network : 0);
+    };
+    const double sent = take(out_, bytes.sent), received = take(in_, bytes.received);
+    return std::max(sent, received);
+  }
+  static void go_on(Work work, Stage stage, double ready, std::vector<Work>& where) {
+    work.stage = stage;
+    work.ready = ready;
+    where.push_back(work);
+  }
+
+  const StepModel& model_;
+  std::vector<Work> waiting_, held_;
+  std::size_t taken_ = 0;                 // buffers, by gradients whose update has not run
+  std::vector<double> freed_;             // when those became free whose update has
+  std::vector<double> updated_;           // by layer
+  double server_ = 0, out_ = 0, in_ = 0;  // when each is free next
+  double gathered_ = 0;                   // when the last gradients were exchanged
+};
+
 // Steps of a model, one after the other; times are seconds since the first one began.
 class Pipeline {
  public:
-  explicit Pipeline(const StepModel& model) : model_(model), updated_(model.visits.size()) {}
+  explicit Pipeline(const StepModel& model) : model_(model), updates_(model) {}
 
   // Returns when the pass is done and the next one may begin.
   double step() {
     computed_.assign(count(), begin_);
+    left_.assign(count(), begin_);
     h2d_ = compute_ = d2h_ = begin_;
-    std::vector<double> left(count());  // gradients, and what else goes to the host
-    for (std::size_t i = 0; i < count(); ++i) left[i] = run(i);
-    update(left);
-    return begin_ = std::max(compute_, d2h_);
+    for (std::size_t i = 0; i < count(); ++i) run(i);
+    return begin_ = std::max({compute_, d2h_, updates_.end_pass()});
   }
 
  private:
@@ -25,33 +121,34 @@ class Pipeline {
   // The backward visit of the layer of a forward visit, and the other way round.
   std::size_t mirror(std::size_t visit) const { return count() - 1 - visit; }
 
-  double run(std::size_t i) {
+  void run(std::size_t i) {
     const VisitCost& visit = model_.visits[i];
     const auto slots = static_cast<std::size_t>(model_.slots);
     const double slot = i < slots ? begin_ : computed_[i - slots];
-    const double version = i <= mirror(i) ? updated_[i] : 0;
+    const double version = i <= mirror(i) ? updates_.version(i) : 0;
     h2d_ = std::max({h2d_, slot, version}) + visit.h2d.seconds;
     compute_ = std::max(compute_, h2d_) + visit.compute.seconds;
+    const bool drains = i >= mirror(i);
+    if (drains && i >= count() / 2 + kDrainSlots) compute_ = std::max(compute_, left_[i - kDrainSlots]);
     computed_[i] = compute_;
-    return d2h_ = std::max(d2h_, compute_) + visit.d2h.seconds;
-  }
-
-  // Eager: as gradients come. Held: from the end of the pass on, in the order in which the next pass needs them.
-  void update(const std::vector<double>& left) {
-    for (std::size_t n = 0; n < count(); ++n) {
-      const std::size_t visit = model_.held ? mirror(n) : n;
-      const double seconds = model_.visits[visit].update.seconds;
-      if (seconds == 0) continue;
-      server_ = std::max(server_, model_.held ? left.back() : left[visit]) + seconds;
-      updated_[std::min(visit, mirror(visit))] = server_;
-    }
+    d2h_ = std::max(d2h_, compute_);
+    if (visit.updates()) d2h_ = updates_.room(d2h_);
+    left_[i] = d2h_ += visit.d2h.seconds;
+    if (visit.updates()) updates_.add(visit, std::min(i, mirror(i)), d2h_);
   }
 
   const StepModel& model_;
+  Updates updates_;
   std::vector<double> computed_;  // by visit of this step
-  std::vector<double> updated_;   // by forward visit: when the version that the next step waits for is there
-  double begin_ = 0, h2d_ = 0, compute_ = 0, d2h_ = 0, server_ = 0;
+  std::vector<double> left_;      // by visit: when its gradients, and what else goes to the host, are there
+  double begin_ = 0, h2d_ = 0, compute_ = 0, d2h_ = 0;
 };
+
+// If exchanges took no time.
+StepModel without_network(StepModel model) {
+  model.network = 0;
+  return model;
+}
 
 }  // namespace
 
@@ -59,8 +156,14 @@ VisitCost StepModel::sum() const {
   VisitCost total;
   for (const VisitCost& visit : visits) {
     for (const Resource& resource : kResources) total.*resource.cost = total.*resource.cost + visit.*resource.cost;
+    total.gradients = total.gradients + visit.gradients;
+    total.weights = total.weights + visit.weights;
   }
   return total;
+}
+
+double StepModel::network_seconds() const {
+  return network > 0 ? static_cast<double>(sum().exchanged().either()) / network : 0;
 }
 
 double StepModel::pipelined() const {
@@ -80,14 +183,37 @@ double StepModel::shared() const {
   return std::max(total.compute.seconds, work);
 }
 
-double StepModel::step_seconds() const { return shares() ? sharing * std::max(pipelined(), shared()) : pipelined(); }
+double StepModel::step_seconds() const {
+  if (!shares()) return pipelined();
+  const double alone = without_network(*this).pipelined();
+  return sharing * std::max(alone, shared()) + pipelined() - alone;
+}
 
 std::string StepModel::bound() const {
   const VisitCost total = sum();
   const auto less = [&](const Resource& a, const Resource& b) {
     return (total.*a.cost).seconds < (total.*b.cost).seconds;
   };
-  return std::max_element(kResources.begin(), kResources.end(), less)->name;
+  const Resource& busiest = *std::max_element(kResources.begin(), kResources.end(), less);
+  return network_seconds() > (total.*busiest.cost).seconds ? kNetwork : busiest.name;
+}
+
+std::optional<double> hiding_bandwidth(StepModel model, double share) {
+  const auto bytes = static_cast<double>(model.sum().exchanged().either());
+  if (bytes == 0) return std::nullopt;
+  const double longest = (1 + share) * without_network(model).step_seconds();
+  const auto hides = [&](double bandwidth) {
+    model.network = bandwidth;
+    return model.step_seconds() <= longest;
+  };
+  constexpr int kHalvings = 20;
+  double shows = bytes / longest / 2, hidden = 2 * shows;  // in half of it exchanges take two steps
+  while (!hides(hidden)) shows = std::exchange(hidden, 2 * hidden);
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (shows + hidden) / 2;
+    (hides(middle) ? hidden : shows) = middle;
+  }
+  return hidden;
 }
 
 }  // namespace l2l::runtime

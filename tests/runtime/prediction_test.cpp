@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
+#include "collectives/paced.h"
+#include "collectives/threads.h"
 #include "device/forwarding_device.h"
 #include "device/open.h"
 #include "device/paced/paced_device.h"
+#include "l2l/errors.h"
 #include "runtime/plan/fixed_decisions.h"
 #include "runtime/plan/memory_contract.h"
 #include "runtime/plan_run.h"
@@ -17,6 +21,7 @@
 #include "tests/runtime/test_data.h"
 #include "tests/support/instrumented.h"
 #include "tests/support/temporary_folder.h"
+#include "tools/bench/h100_nodes.h"
 #include "tools/bench/measured_run.h"
 
 namespace l2l::runtime {
@@ -152,6 +157,67 @@ TEST(StepModel, ADeviceThatSharesTheCoresPaysForAll) {
   EXPECT_LT(model.step_seconds(), 22 + 5);
 }
 
+// Five visits of which the last three have gradients; exchanges of a visit take `gradients` and `weights` seconds.
+StepModel exchanging(double gradients, double weights) {
+  constexpr double kBandwidth = 1e6;
+  StepModel model;
+  model.visits = {visit(1, 0, 0, 0), visit(1, 0, 0, 0), visit(4, 0, 0, 1), visit(4, 0, 0, 1), visit(4, 0, 0, 1)};
+  model.network = kBandwidth;
+  const auto bytes = [](double seconds) { return static_cast<Bytes>(kBandwidth * seconds); };
+  for (std::size_t i = 2; i < 5; ++i) {
+    model.visits[i].gradients = {bytes(gradients), bytes(gradients / 2)};
+    model.visits[i].weights = {bytes(weights / 2), bytes(weights)};
+  }
+  return model;
+}
+
+TEST(StepModel, TheNetworkHidesBehindComputeButForTheLayerThatIsNeededFirst) {
+  const double compute = 14;
+  EXPECT_DOUBLE_EQ(exchanging(0, 0).pipelined(), compute + 1);
+  // The lowest layer's gradients, its update and its weights, after each other.
+  EXPECT_DOUBLE_EQ(exchanging(1, 0.5).pipelined(), compute + 1 + 1 + 0.5);
+  EXPECT_DOUBLE_EQ(exchanging(1, 0.5).network_seconds(), 3 * (1 + 0.5 / 2));
+  EXPECT_EQ(exchanging(1, 0.5).bound(), "device compute");
+}
+
+TEST(StepModel, DirectionsOfTheNetworkAreBusyAtOnce) {
+  StepModel model = exchanging(8, 8);
+  // From the first gradients on, each direction moves 3 x 8 and 3 x 4 until the last weights are there, but that the
+  // last of 8 one way begin when all of 8 the other way have ended, and one update.
+  EXPECT_GE(model.pipelined(), 6 + 3 * 8 + 3 * 4);
+  EXPECT_EQ(model.bound(), kNetwork);
+  model.network = 0;
+  EXPECT_EQ(model.pipelined(), exchanging(0, 0).pipelined());
+  EXPECT_EQ(model.network_seconds(), 0);
+}
+
+TEST(StepModel, ABufferIsFreeWhenItsUpdateIsDone) {
+  StepModel model;
+  model.visits = {visit(1, 0, 0, 0),  visit(1, 0, 0, 0),  visit(1, 0, 0, 0), visit(1, 0, 0, 10),
+                  visit(1, 0, 0, 10), visit(1, 0, 0, 10), visit(1, 0, 0, 10)};
+  const double many = model.pipelined();
+  model.gradient_buffers = 1;
+  // Three updates before the last gradients may leave, and the forward pass waits for the last one.
+  EXPECT_DOUBLE_EQ(model.pipelined(), 3 + 1 + 4 * 10);
+  EXPECT_LT(many, model.pipelined());
+  model.held = true;  // each layer has its own
+  const double held = model.pipelined();
+  model.gradient_buffers = 4;
+  EXPECT_EQ(model.pipelined(), held);
+}
+
+TEST(StepModel, TheBandwidthThatHidesTheNetworkIsTheLeastOne) {
+  const StepModel model = exchanging(1, 0.5);
+  StepModel hidden = model, shows = model;
+  hidden.network = hiding_bandwidth(model, 0.05).value();
+  shows.network = 0.99 * hidden.network;
+  const double alone = exchanging(0, 0).pipelined();
+  EXPECT_LE(hidden.pipelined(), 1.05 * alone);
+  EXPECT_GT(shows.pipelined(), 1.05 * alone);
+  EXPECT_NEAR(hidden.network, 1.5e6 / (0.05 * alone), 1e3);
+  EXPECT_FALSE(hiding_bandwidth(exchanging(0, 0), 0.05));
+}
+
 class Paced : public ::testing::Test {
  protected:
   static device::PaceTable table(Bytes bandwidth) {
@@ -196,6 +262,76 @@ TEST_F(Paced, ThePredictedStepIsTheStep) {
     EXPECT_NEAR(ratio, 1, 0.05) << bandwidth;
     EXPECT_EQ(prediction.bound, bandwidth > 1'000'000'000 ? "device compute" : "link to the device");
   }
+}
+
+TEST_F(Paced, NodesArePlannedByOneProcess) {
+  Options several = options();
+  several.batch.micro_batches *= 4;
+  several.distributed.nodes = 4;
+  const auto plan_of = [&](const Options& of) {
+    return plan_run(of, {std::make_shared<device::PacedDevice>(table(Bytes{1} << 32))});
+  };
+  Calibration calibration(file_, "test");
+  const StepPrediction unknown = predict_thoroughly(plan_of(several), calibration);
+  ASSERT_TRUE(unknown.nodes);
+  EXPECT_EQ(unknown.nodes->nodes, 4);
+  EXPECT_EQ(unknown.nodes->efficiency, std::nullopt);
+  const StepPrediction alone = predict_thoroughly(plan_of(options()), calibration);
+  EXPECT_FALSE(alone.nodes);
+  EXPECT_NEAR(*unknown.nodes->one_node_ms, *alone.step_ms, 1e-9);
+  EXPECT_NEAR(unknown.tokens_per_second * *unknown.step_ms, 4 * alone.tokens_per_second * *alone.step_ms, 1e-3);
+  ASSERT_TRUE(unknown.nodes->hidden_from_gb_per_second);
+
+  several.distributed.bandwidth = *unknown.nodes->hidden_from_gb_per_second;
+  const StepPrediction hidden = predict_thoroughly(plan_of(several), calibration);
+  EXPECT_NEAR(*hidden.nodes->efficiency, 1 / (1 + NodesPrediction::kHidden), 0.01);
+  EXPECT_EQ(hidden.lines.back().what, kNetwork);
+  several.distributed.bandwidth /= 20;
+  const StepPrediction bound = predict_thoroughly(plan_of(several), calibration);
+  EXPECT_EQ(bound.bound, kNetwork);
+  EXPECT_LT(*bound.nodes->efficiency, 0.6);
+}
+
+TEST(Ranks, MeasureTheBandwidthOfTheirNetwork) {
+  constexpr Bytes kBandwidth = 200'000'000;
+  std::vector<std::unique_ptr<collectives::Transport>> transports = collectives::connected_threads(3);
+  std::vector<double> measured(transports.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < transports.size(); ++i) {
+    const Bytes own = i == 1 ? kBandwidth : 4 * kBandwidth;  // the least of all counts
+    threads.emplace_back([&, i, own] {
+      Ranks ranks(collectives::paced(std::move(transports[i]), own));
+      measured[i] = ranks.measure_bandwidth();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const double each : measured) EXPECT_EQ(each, measured[0]);
+  EXPECT_LE(measured[0], kBandwidth);
+  EXPECT_NEAR(measured[0] / kBandwidth, 1, 0.2);
+}
+
+TEST_F(Paced, OtherNodesThanProcessesAreRefused) {
+  Options several = options();
+  several.batch.micro_batches *= 12;
+  several.distributed.nodes = 4;
+  EXPECT_EQ(resolve(several).rank, (eps::Rank{0, 4}));
+  EXPECT_EQ(resolve(several, {3, 4}).rank, (eps::Rank{3, 4}));
+  EXPECT_THROW(resolve(several, {1, 3}), BadInput);
+  several.distributed.nodes = 0;
+  EXPECT_EQ(resolve(several, {1, 3}).rank, (eps::Rank{1, 3}));
+}
+
+// Measured on H100s (docs/benchmarks.md, On a GPU), tokens per second.
+TEST(H100Nodes, AreAsFastAsMeasured) {
+  const auto tokens_per_second = [](int buffers, std::int64_t layers, std::int64_t tokens) {
+    Options options = tools::llama(tools::LlamaSize::b7, /*sequence=*/2048, tokens, /*devices=*/1, /*nodes=*/1);
+    options.model.layers = layers;
+    options.eps.gradient_buffers = buffers;
+    return tools::predict_on_h100s(options, tools::kUpdatesOf16Cores).tokens_per_second;
+  };
+  EXPECT_NEAR(tokens_per_second(9, 32, 16'384) / 9'883, 1, 0.1);
+  EXPECT_NEAR(tokens_per_second(3, 32, 16'384) / 8'774, 1, 0.1);
+  EXPECT_NEAR(tokens_per_second(3, 8, 65'536) / 41'491, 1, 0.12);
 }
 
 // Attempts, since a thread that enqueues late makes a launch look long.

@@ -11,6 +11,7 @@
 
 #include "collectives/threads.h"
 #include "core/workers.h"
+#include "eps/exchange_bytes.h"
 #include "tests/collectives/altered.h"
 #include "tests/eps/toy.h"
 
@@ -240,6 +241,43 @@ TEST(Courier, TrafficIsWhatTheShardsSay) {
       EXPECT_EQ(found.sent, kSteps * expected[kind].sent) << "rank " << rank << ", kind " << kind;
       EXPECT_EQ(found.received, kSteps * expected[kind].received) << "rank " << rank << ", kind " << kind;
     }
+  }
+}
+
+void expect_counted(StoreOptions options, int ranks, const std::string& what) {
+  const Result run = run_ranks(options, ranks);
+  options.devices /= ranks;
+  const ModelLayout layout = toy_layout();
+  for (int rank = 0; rank < ranks; ++rank) {
+    options.rank = {rank, ranks};
+    std::array<Traffic, 3> counted{};
+    for (std::size_t i = 0; i < layout.groups.size(); ++i) {
+      const eps::ExchangeBytes bytes = eps::exchange_bytes(layout, static_cast<GroupIndex>(i), options);
+      counted[0] = counted[0] + bytes.gradients;
+      counted[1] = counted[1] + bytes.squares;
+      counted[2] = counted[2] + bytes.wire;
+    }
+    for (std::size_t kind = 0; kind < 3; ++kind) {
+      const Traffic& found = run.traffic[static_cast<std::size_t>(rank)][kind];
+      const Traffic expected{kSteps * counted[kind].sent, kSteps * counted[kind].received};
+      EXPECT_EQ(found, expected) << what << ", rank " << rank << " of " << ranks << ", kind " << kind;
+    }
+  }
+}
+
+// The same counted without a store, as plans do.
+TEST(Courier, TrafficIsWhatIsCountedBefore) {
+  for (const int ranks : {2, 3, 4}) {
+    StoreOptions options = options_of(DType::bf16, DType::f32, /*devices=*/12);
+    expect_counted(options, ranks, "eager");
+    options.update = eps::UpdateMode::after_backward;
+    expect_counted(options, ranks, "held");
+    options.optimizer = optimizers::LambSettings();
+    expect_counted(options, ranks, "LAMB");
+  }
+  for (const GroupIndex group : {0, 1}) {
+    const eps::ExchangeBytes alone = eps::exchange_bytes(toy_layout(), group, options_of(DType::bf16, DType::f32));
+    EXPECT_EQ(alone.gradients + alone.squares + alone.wire, Traffic());
   }
 }
 

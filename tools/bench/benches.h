@@ -49,7 +49,9 @@ int bench_overlap(bool json);
 // Arenas of layer programs on three streams, of contiguous groups, and what safe pairs cost.
 int bench_planner(bool json);
 
-// Does a network hide behind compute, where its bytes take 0.6 of it each way? 2 and 4 ranks with paced devices.
+// Does a network hide behind compute, where its bytes take 0.6 of it each way, and is the step the predicted one, also
+// where they take 1.5? 2 and 4 ranks with paced devices; where mpirun has started several processes, they are the
+// ranks.
 int bench_ranks(bool json);
 
 // Relay against resident execution on the same model.
@@ -57,6 +59,9 @@ int bench_relay(bool json);
 
 // What a checkpoint every ten steps costs.
 int bench_save(bool json);
+
+// Predicted, nothing runs: how nodes with 8 H100s scale over networks of 100 and 400 Gb/s.
+int bench_scaling(bool json);
 
 struct ScheduleArguments {
   std::string pace;  // file of a paced device's table; empty: the device that the options name

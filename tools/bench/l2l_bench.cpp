@@ -18,7 +18,11 @@ int main(int argc, char** argv) {
   add("save", "what a checkpoint every ten steps costs, saved beside training", bench_save);
   add("lists", "another list of layers in each step, against a fixed model of as many", bench_lists);
   add("overlap", "a link that takes 0.6 of compute: step against perfect overlap, and against none", bench_overlap);
-  add("ranks", "a network between ranks that takes 0.6 of compute: step against perfect overlap", bench_ranks);
+  add("ranks",
+      "a network between ranks that takes 0.6 and 1.5 of compute: step against its prediction; mpirun makes the ranks "
+      "processes",
+      bench_ranks);
+  add("scaling", "calculated: efficiency of 2 to 64 nodes with 8 H100s each, against one", bench_scaling);
   add("clip", "steps with exact global clipping against steps without, behind a paced device", bench_clip);
   add("planner", "arenas of layer programs on three streams and of contiguous groups, and the cost of safe pairs",
       bench_planner);

@@ -6,6 +6,7 @@
 #include "collectives/paced.h"
 #include "collectives/threads.h"
 #include "runtime/plan_run.h"
+#include "runtime/tuning/prediction.h"
 
 namespace l2l::tools {
 namespace {
@@ -18,6 +19,15 @@ struct OfRank {
   std::exception_ptr thrown;
 };
 
+runtime::RunPlan plan_of(const MeasuredSettings& settings, eps::Rank rank, Bytes bandwidth) {
+  runtime::Devices devices;
+  devices.push_back(std::make_unique<device::PacedDevice>(settings.paced.value()));
+  Options options = runtime::without_files(settings.options);
+  options.batch.micro_batches *= rank.count;
+  options.distributed.bandwidth = 1e-9 * static_cast<double>(bandwidth);
+  return runtime::plan_run(options, std::move(devices), nullptr, rank);
+}
+
 Bytes sent_by(const runtime::Engine& engine) {
   Bytes sent = 0;
   for (const auto kind : {eps::ExchangeKind::gradients, eps::ExchangeKind::squares, eps::ExchangeKind::wire}) {
@@ -27,11 +37,7 @@ Bytes sent_by(const runtime::Engine& engine) {
 }
 
 void run(const MeasuredSettings& settings, runtime::Ranks& ranks, int warm_up, int steps, OfRank& rank) {
-  runtime::Devices devices;
-  devices.push_back(std::make_unique<device::PacedDevice>(settings.paced.value()));
-  Options options = runtime::without_files(settings.options);
-  options.batch.micro_batches *= ranks.count();
-  const runtime::RunPlan plan = runtime::plan_run(options, std::move(devices), nullptr, ranks.place());
+  const runtime::RunPlan plan = plan_of(settings, ranks.place(), 0);
   runtime::Engine engine(plan, nullptr, nullptr, &ranks);
   engine.minibatch().draw(plan.model);
   Bytes before = 0;
@@ -46,6 +52,17 @@ void run(const MeasuredSettings& settings, runtime::Ranks& ranks, int warm_up, i
   rank.sent = (sent_by(engine) - before) / static_cast<Bytes>(steps);
 }
 
+std::unique_ptr<collectives::Transport> with_bandwidth(std::unique_ptr<collectives::Transport> transport,
+                                                       Bytes bandwidth) {
+  return bandwidth > 0 ? collectives::paced(std::move(transport), bandwidth) : std::move(transport);
+}
+
+// `sent`: by all ranks.
+RanksMeasurement summary(std::vector<double> step_ms, Bytes sent, int ranks) {
+  std::ranges::nth_element(step_ms, step_ms.begin() + static_cast<std::ptrdiff_t>(step_ms.size() / 2));
+  return {step_ms[step_ms.size() / 2], sent / static_cast<Bytes>(ranks)};
+}
+
 }  // namespace
 
 RanksMeasurement measure_ranks(const MeasuredSettings& settings, int ranks, Bytes bandwidth, int warm_up, int steps) {
@@ -53,9 +70,8 @@ RanksMeasurement measure_ranks(const MeasuredSettings& settings, int ranks, Byte
   std::vector<OfRank> each(transports.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < transports.size(); ++i) {
-    if (bandwidth > 0) transports[i] = collectives::paced(std::move(transports[i]), bandwidth);
     threads.emplace_back([&, i] {
-      runtime::Ranks own(std::move(transports[i]));
+      runtime::Ranks own(with_bandwidth(std::move(transports[i]), bandwidth));
       try {
         run(settings, own, warm_up, steps, each[i]);
       } catch (...) {
@@ -68,16 +84,29 @@ RanksMeasurement measure_ranks(const MeasuredSettings& settings, int ranks, Byte
     });
   }
   for (std::thread& thread : threads) thread.join();
-  RanksMeasurement all;
   std::vector<double> step_ms;
+  Bytes sent = 0;
   for (const OfRank& rank : each) {
     if (rank.thrown) std::rethrow_exception(rank.thrown);
     step_ms.insert(step_ms.end(), rank.step_ms.begin(), rank.step_ms.end());
-    all.sent_bytes += rank.sent / each.size();
+    sent += rank.sent;
   }
-  std::ranges::nth_element(step_ms, step_ms.begin() + static_cast<std::ptrdiff_t>(step_ms.size() / 2));
-  all.step_ms = step_ms[step_ms.size() / 2];
-  return all;
+  return summary(std::move(step_ms), sent, ranks);
+}
+
+RanksMeasurement measure_ranks(const MeasuredSettings& settings, collectives::Transport& world, Bytes bandwidth,
+                               int warm_up, int steps) {
+  runtime::Ranks ranks(with_bandwidth(world.split(0), bandwidth));
+  OfRank own;
+  run(settings, ranks, warm_up, steps, own);
+  const std::int64_t sent = ranks.sum(static_cast<std::int64_t>(own.sent));
+  return summary(ranks.gather(own.step_ms), static_cast<Bytes>(sent), ranks.count());
+}
+
+double predict_ranks(const MeasuredSettings& settings, int ranks, Bytes bandwidth, runtime::Calibration& calibration) {
+  const runtime::RunPlan plan = plan_of(settings, {0, ranks}, bandwidth);
+  runtime::MeasuringSession session({.seconds = Measuring::kThorough});
+  return runtime::predict_step(plan, calibration, &session).step_ms.value();
 }
 
 }  // namespace l2l::tools
