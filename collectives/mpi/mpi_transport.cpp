@@ -252,8 +252,6 @@ class MpiTransport final : public Transport {
   }
   int channels() const override { return channels_; }
   int neighbours() const override { return neighbours_; }
-  // Open MPI: a segment of each process on this machine, which all of them map.
-  Bytes buffer_bytes() const override { return static_cast<Bytes>(neighbours_) * kSegment + kOfConnections; }
   Bytes buffer_bytes() const override { return mpi_buffer_bytes(neighbours_); }
   std::unique_ptr<Transport> split(int color) override {
     MPI_Comm part = MPI_COMM_NULL;
