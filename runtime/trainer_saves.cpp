@@ -1,4 +1,5 @@
 // Trainer: checkpoints, written and gone on from.
+#include <exception>
 #include <sstream>
 
 #include "core/error_place.h"
@@ -65,8 +66,16 @@ void Trainer::Implementation::check_seen_by_all(eps::DirectoryUse use) {
     if (writes()) name = probe.emplace(plan.options.checkpoint.directory, use).name();
   });
   name = ranks.from_first(name);
+  std::exception_ptr refusal;
+  try {
+    if (!writes()) eps::check_probe(plan.options.checkpoint.directory, name, checkpoint_size);
+  } catch (const std::exception&) {
+    refusal = std::current_exception();
+  }
+  ranks.any(refusal != nullptr);  // all have looked
+  probe.reset();                  // before a rank ends that refuses, with which a launcher may end this one
   ranks.together([&] {
-    if (!writes()) eps::check_probe(plan.options.checkpoint.directory, name);
+    if (refusal) std::rethrow_exception(refusal);
   });
 }
 

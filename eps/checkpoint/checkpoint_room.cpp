@@ -144,21 +144,15 @@ ProbeFolder::~ProbeFolder() {
   fs::remove_all(folder_, ignored);
 }
 
-void check_probe(const fs::path& directory, const std::string& name) {
-  const ErrorPlace place = of_file(directory.string(), kDirectoryKey);
+void check_probe(const fs::path& directory, const std::string& name, const CheckpointSize& size) {
   if (!is_folder(directory / name)) {
     throw BadInput(named(directory) +
                        "what rank 0 makes there is not seen here, but every process writes its part of "
                        "a checkpoint there; set a directory on a disk that all of them share",
-                   place);
+                   of_file(directory.string(), kDirectoryKey));
   }
-  try {
-    write_and_remove(directory / name);
-  } catch (const Error& error) {
-    throw BadInput(named(directory) + "cannot hold this process's part of checkpoints: " + error.what() +
-                       "; set another directory",
-                   place);
-  }
+  check_writable(directory / name);
+  check_file_size(directory, size);
 }
 
 void check_room(const fs::path& directory, const CheckpointNeed& need, DirectoryUse use) {

@@ -40,7 +40,8 @@ class ProbeFolder {
   std::unique_ptr<NewFolders> made_;
   std::filesystem::path folder_;
 };
-// Throws BadInput with the way out where this rank does not see the probe of that name, or cannot write there.
-void check_probe(const std::filesystem::path& directory, const std::string& name);
+// Throws BadInput with the way out where this rank does not see the probe of that name, cannot write there, or may not
+// write files as large as a checkpoint's.
+void check_probe(const std::filesystem::path& directory, const std::string& name, const CheckpointSize& size);
 
 }  // namespace l2l::eps

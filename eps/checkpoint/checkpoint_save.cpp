@@ -165,14 +165,17 @@ std::filesystem::path save_on_ranks(const std::filesystem::path& directory, cons
                                     StateGather& gather) {
   // What rank 0 does and says while the others wait.
   const auto by_first = [&](const std::function<std::filesystem::path()>& body) {
-    return gather.together([&] { return gather.first() ? body().filename().string() : ""; }).front();
+    const auto on_rank = [&] {
+      note_progress();
+      return gather.first() ? body().filename().string() : "";
+    };
+    return gather.together(on_rank).front();
   };
   const std::filesystem::path temporary =
       directory / by_first([&] { return make_temporary_folder(directory, state.step); });
   try {
     const std::vector<std::string> parts =
         gather.together([&] { return write_share(temporary, store, std::move(save), state, gather); });
-    note_progress();
     const auto commit = [&] {
       finish_folder(temporary, join(temporary, store, parts), companions);
       note_progress();
@@ -182,8 +185,11 @@ std::filesystem::path save_on_ranks(const std::filesystem::path& directory, cons
       return folder;
     };
     return directory / by_first(commit);
-  } catch (...) {
-    if (gather.first()) remove_stale(directory);
+  } catch (...) {  // on all: no rank ends, and with it perhaps the others, before that is done
+    by_first([&] {
+      remove_stale(directory);
+      return directory;
+    });
     throw;
   }
 }

@@ -356,8 +356,8 @@ TEST(ProbeFolder, IsSeenAndGone) {
   const fs::path directory = folder / "a/b";
   {
     const ProbeFolder probe(directory, DirectoryUse::look);
-    EXPECT_NO_THROW(check_probe(directory, probe.name()));
-    EXPECT_SAYS(bad_input([&] { check_probe(folder / "elsewhere", probe.name()); }),
+    EXPECT_NO_THROW(check_probe(directory, probe.name(), {}));
+    EXPECT_SAYS(bad_input([&] { check_probe(folder / "elsewhere", probe.name(), {}); }),
                 "is not seen here, but every process writes its part of a checkpoint there; set a directory on a disk");
   }
   EXPECT_FALSE(fs::exists(folder / "a"));

@@ -168,12 +168,12 @@ class Checkpoints(rank_runs.RankRuns):
 
     def test_a_disk_that_is_full_for_one_ends_all_and_leaves_the_checkpoint_before(self):
         whole, _ = self.run_ranks(3, "--quiet", settings=[directory("whole")])
-        settings = [directory("limited"), "checkpoint.every=1", "checkpoint.keep=3"]
+        settings = [directory("limited"), "checkpoint.every=1", "checkpoint.keep=1000"]
         self.run_ranks(3, "--quiet", "--steps", "3", settings=settings)
         before = {name: (self.path / "limited" / STEP / name).read_bytes() for name in self.names(f"limited/{STEP}")}
         # A step takes long enough for the disk to become full in it.
-        run = self.start(3, "--quiet", "--resume", "limited", settings=[*settings, "transfer.link_bandwidth=50000"])
-        self.wait_for("the processes", lambda: len(self.processes()) == 3 or run.poll() is not None)
+        run = self.start(3, "--resume", "limited", settings=[*settings, "run.steps=1000", "transfer.link_bandwidth=500000"])
+        self.wait_for_steps()
         resource.prlimit(self.processes()[1], resource.RLIMIT_FSIZE, (50_000, 50_000))
         out, _ = run.communicate(timeout=120)
         self.assertEqual((run.returncode, out), (1, ""), self.messages())
@@ -181,10 +181,17 @@ class Checkpoints(rank_runs.RankRuns):
         self.assertNotIn("ended by an error", self.messages())
         self.wait_for("no process is left", lambda: not self.processes())
         self.assertEqual(hidden(self.path / "limited"), [])
-        self.assertEqual(max(name for name in self.names("limited") if name.startswith("step-")), STEP)
+        for step in self.names("limited"):
+            if step.startswith("step-") and step > STEP:
+                shutil.rmtree(self.path / "limited" / step)
         self.assertEqual({name: (self.path / "limited" / STEP / name).read_bytes() for name in before}, before)
         again, _ = self.run_ranks(3, "--quiet", "--resume", "limited", settings=settings)
         self.assertEqual(again["weights_hash"], whole["weights_hash"])
+
+    def test_a_limit_on_the_files_of_one_is_refused_before_the_first_step(self):
+        done = self.on_rank(3, 1, there="ulimit -f 40; exec {line}", arguments=["--set", f"'{directory('limited')}'"])
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, "rank 1: checkpoint.directory limited: a checkpoint has a file of .*raise the limit")
 
     def kill_at(self, moment, rank, settings):
         """Whether there was such a moment."""
