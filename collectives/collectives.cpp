@@ -119,6 +119,23 @@ void Collectives::barrier() {
   finish(all_gather(here, sizes, all));
 }
 
+std::vector<std::string> Collectives::gather_texts(const std::string& mine) {
+  const auto ranks = static_cast<std::size_t>(size());
+  const Bytes own = mine.size();
+  std::vector<Bytes> sizes(ranks);
+  const std::vector<Bytes> size_of_each(ranks, sizeof own);
+  finish(all_gather(std::as_bytes(std::span(&own, 1)), size_of_each, std::as_writable_bytes(std::span(sizes))));
+  std::string all(std::accumulate(sizes.begin(), sizes.end(), Bytes{0}), '\0');
+  finish(all_gather(std::as_bytes(std::span(mine)), sizes, std::as_writable_bytes(std::span(all))));
+  std::vector<std::string> texts;
+  Bytes begin = 0;
+  for (const Bytes bytes : sizes) {
+    texts.push_back(all.substr(begin, bytes));
+    begin += bytes;
+  }
+  return texts;
+}
+
 std::unique_ptr<Exchange> Collectives::exchange(std::span<const Send> sent, std::span<const Receive> received,
                                                 int channel) {
   for (const Send& piece : sent) traffic_.sent += piece.bytes.size();

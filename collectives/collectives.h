@@ -59,6 +59,8 @@ class Collectives {
   void watch(const Failure* failure) { failure_ = failure; }
   // Returns when every rank has called it.
   void barrier();
+  // What each rank gives, by rank.
+  std::vector<std::string> gather_texts(const std::string& mine);
 
   // The ranks with the same `color`, in order.
   Collectives split(int color) { return Collectives(transport_->split(color)); }

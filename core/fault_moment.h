@@ -1,5 +1,5 @@
-// A negative control of the watchdog and of law 8: one thread throws, or hangs, at its n-th moment of progress. With
-// the build option fault_points off it compiles to nothing.
+// A negative control of the watchdog and of law 8: one thread throws or hangs, or the process is killed, at its n-th
+// moment of progress. With the build option fault_points off it compiles to nothing.
 #pragma once
 
 namespace l2l {
@@ -9,8 +9,8 @@ struct ThreadSlot;  // core/activity.h
 #ifdef L2L_FAULT_POINTS
 inline constexpr bool kFaultPoints = true;
 // Counts a moment of `thread`, the calling one. At the one that the environment variable L2L_FAULT_MOMENT names, it
-// throws, or sleeps for ever: "throw:1234", "hang:1234", counted over all threads, or "throw:2:checkpoint saver", over
-// those whose names begin so.
+// throws, sleeps for ever, or ends the process by SIGKILL: "throw:1234", "hang:1234", "kill:1234", counted over all
+// threads, or "throw:2:checkpoint saver", over those whose names begin so.
 void fault_moment(const ThreadSlot& thread);
 #else
 inline constexpr bool kFaultPoints = false;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 struct XXH64_state_s;
 
@@ -25,6 +26,7 @@ class Hash64 {
   std::unique_ptr<XXH64_state_s, Free> state_;
 };
 
+std::uint64_t hash_of(std::string_view text);
 // Sixteen lower-case hexadecimal digits.
 std::string to_hex(std::uint64_t value);
 

@@ -277,11 +277,12 @@ void HandOver::begin_save() {
   for (Group& group : groups_) group.save = SaveState::wanted;
 }
 
-std::optional<GroupIndex> HandOver::start_save() {
+std::optional<GroupIndex> HandOver::start_save(const std::function<bool(GroupIndex)>& among) {
   std::optional<GroupIndex> first;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     if (!may_save(groups_[i])) continue;
     const GroupIndex group = static_cast<GroupIndex>(i);
+    if (among && !among(group)) continue;
     if (!first || saves_later(*first, group)) first = group;
   }
   if (first) group_at(*first).save = SaveState::reading;

@@ -41,6 +41,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -139,8 +140,9 @@ class HandOver {
   // pending.
   void begin_save();
   // The next group to read, which the caller must finish: of the wanted groups that have the version, the one whose
-  // next update comes first. Empty when none has it yet, or all are saved.
-  std::optional<GroupIndex> start_save();
+  // next update comes first. Empty when none has it yet, or all are saved. `among`: which come into question; empty:
+  // all do.
+  std::optional<GroupIndex> start_save(const std::function<bool(GroupIndex)>& among = {});
   // Whether it is this group that is read next, now: it has the version.
   bool start_save(GroupIndex group);
   void finish_save(GroupIndex group);

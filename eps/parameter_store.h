@@ -147,7 +147,7 @@ struct StoreBytes {
   Bytes received = 0;  // gradients from other ranks
   Bytes blocks = 0;    // the lists of the blocks that updates are cut into, with checksums; not from the MemorySource
 
-  Bytes gathered = 0;  // of rank 0 of several: the whole state of one group
+  Bytes gathered = 0;  // of several ranks: the whole state of the largest group that this one brings together
 
   Bytes from_source() const { return state + held + staging + received + gathered; }
 };
@@ -244,16 +244,21 @@ class ParameterStore {
   // `step`.
   void restore(std::uint64_t step, std::span<const std::uint64_t> update_counts);
 
-  // Of several ranks: the pieces that bring a group's state to rank 0; there read(), wire() and raw_moment() have the
-  // whole group once they are there, until the next call. The group may be read, as by read(). Of one thread at a time.
-  RankExchange gather_state(GroupIndex group);
+  // Which rank writes each group into checkpoints (group_writers()).
+  static std::vector<int> writers(const ModelLayout& layout, const StoreOptions& options);
+  std::span<const int> writers() const;
+  int writer(GroupIndex group) const { return writers()[static_cast<std::size_t>(group)]; }
+  // Of several ranks: the pieces that bring a group's state to rank `root`, which is its writer or 0; there read(),
+  // wire() and raw_moment() have the whole group once they are there, until the next call with this rank as the root.
+  // The group may be read, as by read(). Of one thread at a time.
+  RankExchange gather_state(GroupIndex group, int root);
   // They have again what this rank has.
   void forget_gathered();
 
   // Of one rank. Throws as check_state() does. XXH64 over all parameters in layout order: name, then master and moments
   // in fp32. Independent of wire, threads and stash.
   std::uint64_t state_hash() const;
-  // What a group adds to it; of several ranks, on rank 0, one that was gathered.
+  // What a group adds to it; of several ranks, where it was gathered.
   void add_to_hash(GroupIndex group, Hash64& hash) const;
 
  private:

@@ -138,27 +138,40 @@ static StoreOptions whole(StoreOptions options) {
   return options;
 }
 
+std::vector<int> ParameterStore::writers(const ModelLayout& layout, const StoreOptions& options) {
+  std::vector<Bytes> sizes;
+  for (const GroupSpec& group : layout.groups) sizes.push_back(GroupMemory::bytes(group, whole(options)));
+  return group_writers(sizes, options.rank.count);
+}
+
+// Rank 0 also brings together what is hashed or read (eps/state_gather.h).
 Bytes ParameterStore::Implementation::gathered_bytes(const ModelLayout& layout, const StoreOptions& options) {
-  if (options.rank.count == 1 || options.rank.index > 0) return 0;
+  if (options.rank.count == 1) return 0;
+  const std::vector<int> writers = ParameterStore::writers(layout, options);
   Bytes most = 0;
-  for (const GroupSpec& group : layout.groups) most = std::max(most, GroupMemory::bytes(group, whole(options)));
+  for (std::size_t i = 0; i < layout.groups.size(); ++i) {
+    if (options.rank.index > 0 && writers[i] != options.rank.index) continue;
+    most = std::max(most, GroupMemory::bytes(layout.groups[i], whole(options)));
+  }
   return most;
 }
 
-RankExchange ParameterStore::gather_state(GroupIndex group) {
+std::span<const int> ParameterStore::writers() const { return implementation_->writers; }
+
+RankExchange ParameterStore::gather_state(GroupIndex group, int root) {
   Implementation& self = *implementation_;
-  GroupMemory& own = self.groups.at(static_cast<std::size_t>(group)).memory;
-  const auto rank = static_cast<std::size_t>(self.options.rank.index);
-  RankExchange exchange{{}, -1, {}, {}};
-  const auto add = [&](std::vector<std::span<std::byte>> pieces, const auto& add_piece) {
-    for (const std::span<std::byte> piece : pieces) {
-      if (!piece.empty()) add_piece(piece);
-    }
+  if (root != 0 && root != writer(group)) throw Error("a group's state is gathered where there is no room for it");
+  GroupMemory& own = self.groups[static_cast<std::size_t>(group)].memory;
+  const auto shard = [&](GroupMemory& memory, int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    return memory.state(own.cuts()[r], own.cuts()[r + 1]);
   };
-  if (rank > 0) {
-    add(own.state(own.cuts()[rank], own.cuts()[rank + 1]), [&](std::span<std::byte> piece) {
-      exchange.sent.push_back({0, piece});
-    });
+  RankExchange exchange{{}, -1, {}, {}};
+  const int rank = self.options.rank.index;
+  if (rank != root) {
+    for (const std::span<std::byte> piece : shard(own, rank)) {
+      if (!piece.empty()) exchange.sent.push_back({root, piece});
+    }
     return exchange;
   }
   // The same place for every group.
@@ -170,13 +183,13 @@ RankExchange ParameterStore::gather_state(GroupIndex group) {
   self.gathered.emplace(self.layout.groups[static_cast<std::size_t>(group)], whole(self.options), room);
   self.gathered_group = group;
   std::ranges::copy(own.wire(), self.gathered->wire().begin());
-  const std::vector<std::span<std::byte>> from = own.state(own.cuts()[0], own.cuts()[1]);
-  const std::vector<std::span<std::byte>> to = self.gathered->state(own.cuts()[0], own.cuts()[1]);
+  const std::vector<std::span<std::byte>> from = shard(own, rank), to = shard(*self.gathered, rank);
   for (std::size_t i = 0; i < from.size(); ++i) std::ranges::copy(from[i], to[i].begin());
-  for (std::size_t peer = 1; peer + 1 < own.cuts().size(); ++peer) {
-    add(self.gathered->state(own.cuts()[peer], own.cuts()[peer + 1]), [&](std::span<std::byte> piece) {
-      exchange.received.push_back({static_cast<int>(peer), piece});
-    });
+  for (int peer = 0; peer < self.options.rank.count; ++peer) {
+    if (peer == rank) continue;
+    for (const std::span<std::byte> piece : shard(*self.gathered, peer)) {
+      if (!piece.empty()) exchange.received.push_back({peer, piece});
+    }
   }
   return exchange;
 }

@@ -1,6 +1,7 @@
 #include "eps/shards.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "eps/group_memory.h"
 
@@ -50,6 +51,26 @@ std::vector<ShardCut> shard_cuts(const GroupSpec& group, int ranks, bool whole_t
   const ShardCut end{group.gradient_elements(), group.elements, before.block, before.scale};
   cuts.resize(static_cast<std::size_t>(ranks) + 1, end);
   return cuts;
+}
+
+// The largest first, each to whoever has least so far (Graham, 1969); then the ranks are ordered by what they got.
+std::vector<int> group_writers(std::span<const Bytes> groups, int ranks) {
+  std::vector<std::size_t> order(groups.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t group) { return groups[group]; });
+  std::vector<Bytes> loads(static_cast<std::size_t>(ranks), 0);
+  std::vector<std::size_t> places(groups.size());
+  for (const std::size_t group : order) {
+    places[group] = static_cast<std::size_t>(std::ranges::min_element(loads) - loads.begin());
+    loads[places[group]] += groups[group];
+  }
+  std::vector<std::size_t> by_load(loads.size());
+  std::iota(by_load.begin(), by_load.end(), std::size_t{0});
+  std::ranges::stable_sort(by_load, {}, [&](std::size_t place) { return loads[place]; });
+  std::vector<int> ranks_of(loads.size()), writers;
+  for (std::size_t rank = 0; rank < by_load.size(); ++rank) ranks_of[by_load[rank]] = static_cast<int>(rank);
+  for (const std::size_t place : places) writers.push_back(ranks_of[place]);
+  return writers;
 }
 
 }  // namespace l2l::eps

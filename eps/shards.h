@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "core/bytes.h"
 #include "core/model_layout.h"
 
 namespace l2l::eps {
@@ -28,5 +30,9 @@ struct ShardCut {
 // every other one. Cuts lie at blocks, so that no bit of an update depends on them, and with `whole_tensors` only where
 // tensors begin. There are ranks + 1. Pure.
 std::vector<ShardCut> shard_cuts(const GroupSpec& group, int ranks, bool whole_tensors);
+
+// The rank that writes each group, whole, into checkpoints: about the same number of bytes on every rank, and on none
+// fewer than on rank 0, which has more to do. `groups`: their bytes. Pure.
+std::vector<int> group_writers(std::span<const Bytes> groups, int ranks);
 
 }  // namespace l2l::eps

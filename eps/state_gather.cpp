@@ -1,64 +1,103 @@
 #include "eps/state_gather.h"
 
-#include <array>
-#include <cstring>
+#include <algorithm>
 #include <exception>
-#include <utility>
+#include <iterator>
 
+#include "core/activity.h"
 #include "core/hash.h"
-#include "l2l/errors.h"
 
 namespace l2l::eps {
 namespace {
 
 constexpr GroupIndex kNone = -1;
 
+// What a rank says after `body`: what was thrown, if anything, and the text.
+constexpr char kDone = 'D', kCorruptFile = 'C', kBadInput = 'I', kFailed = 'F';
+
+void append(RankExchange& all, RankExchange more) {
+  std::ranges::copy(more.sent, std::back_inserter(all.sent));
+  std::ranges::copy(more.received, std::back_inserter(all.received));
+}
+
 }  // namespace
 
-GroupIndex StateGather::say(GroupIndex group) {
-  ranks_.finish(ranks_.broadcast(0, std::as_writable_bytes(std::span(&group, 1))));
-  return group;
+std::vector<std::string> StateGather::together(const std::function<std::string()>& body) {
+  std::string outcome;
+  std::exception_ptr own;  // what this rank throws rather than what it says
+  try {
+    outcome = kDone + body();
+  } catch (const CorruptFile& error) {
+    own = std::current_exception();
+    outcome = kCorruptFile + std::string(error.what());
+  } catch (const BadInput& error) {
+    own = std::current_exception();
+    outcome = kBadInput + std::string(error.what());
+  } catch (const CorruptState& error) {
+    own = std::current_exception();
+    outcome = kFailed + std::string(error.what());
+  } catch (const std::exception& error) {
+    outcome = kFailed + std::string(error.what());
+  }
+  const ActivitySpan span(Doing::rests, "the wait for other ranks");
+  std::vector<std::string> outcomes = ranks_.gather_texts(outcome);
+  const auto failed = std::ranges::find_if(outcomes, [](const std::string& each) { return each[0] != kDone; });
+  if (failed == outcomes.end()) {
+    for (std::string& each : outcomes) each.erase(0, 1);
+    return outcomes;
+  }
+  if (own) std::rethrow_exception(own);
+  const std::string rank = "rank " + std::to_string(failed - outcomes.begin()), reason = failed->substr(1);
+  if (failed->front() == kCorruptFile) throw CorruptFile(rank, reason);
+  if (failed->front() == kBadInput) throw BadInput(rank + ": " + reason);
+  throw FailureOfAll(rank + ": " + reason);
 }
 
-void StateGather::end_groups() {
-  if (std::exchange(ended_, true)) return;
-  store_.forget_gathered();
-  say(kNone);
+std::vector<GroupIndex> StateGather::next_round(StateSave& save) {
+  std::vector<GroupIndex> groups;
+  std::exception_ptr failure;  // after which there are no more rounds
+  try {
+    if (first()) groups = save.next_of_each_writer();
+  } catch (const std::exception&) {
+    failure = std::current_exception();
+  }
+  groups.resize(static_cast<std::size_t>(ranks_.size()), kNone);
+  ranks_.finish(ranks_.broadcast(0, std::as_writable_bytes(std::span(groups))));
+  if (failure) std::rethrow_exception(failure);
+  std::erase(groups, kNone);
+  if (!first()) save.take(groups);
+  return groups;
 }
 
-std::optional<GroupIndex> StateGather::announced() {
-  const GroupIndex group = say(kNone);
-  return group == kNone ? std::nullopt : std::optional(group);
-}
-
-std::string StateGather::from_first(const std::string& text) {
-  Bytes size = text.size();
-  ranks_.finish(ranks_.broadcast(0, std::as_writable_bytes(std::span(&size, 1))));
-  std::string announced = text;
-  announced.resize(size);
-  ranks_.finish(ranks_.broadcast(0, std::as_writable_bytes(std::span(announced))));
-  return announced;
-}
-
-void StateGather::gather(GroupIndex group) {
-  const RankExchange exchange = store_.gather_state(group);
+bool StateGather::gather_round(std::span<const GroupIndex> groups, bool gives_up) {
+  RankExchange exchange{};
+  for (const GroupIndex group : groups) append(exchange, store_.gather_state(group, store_.writer(group)));
   ranks_.finish(ranks_.exchange(exchange.sent, exchange.received, 0));
+  return agree_on_state(groups, gives_up);
+}
+
+// After the last read: what was sent is what the checksums were taken of.
+bool StateGather::agree_on_state(std::span<const GroupIndex> groups, bool gives_up) {
   std::exception_ptr corrupt;
   try {
-    store_.check_state(group);  // after the last read: what was sent is what the checksums were taken of
+    for (const GroupIndex group : groups) store_.check_state(group);
   } catch (const CorruptState&) {
     corrupt = std::current_exception();
   }
-  const std::byte flag{corrupt ? std::uint8_t{1} : std::uint8_t{0}};
-  std::vector<std::byte> flags(static_cast<std::size_t>(first() ? ranks_.size() : 0));
-  const std::vector<Bytes> sizes(static_cast<std::size_t>(ranks_.size()), 1);
-  ranks_.finish(ranks_.gather(0, std::span(&flag, 1), sizes, flags));
+  const std::byte flag{corrupt || gives_up ? std::uint8_t{1} : std::uint8_t{0}};
+  std::vector<std::byte> flags(static_cast<std::size_t>(ranks_.size()));
+  const std::vector<Bytes> sizes(flags.size(), 1);
+  ranks_.finish(ranks_.all_gather(std::span(&flag, 1), sizes, flags));
   if (corrupt) std::rethrow_exception(corrupt);
-  for (std::size_t rank = 0; rank < flags.size(); ++rank) {
-    if (flags[rank] == std::byte{0}) continue;
-    throw Error("rank " + std::to_string(rank) + ": its state of group " +
-                store_.layout().groups[static_cast<std::size_t>(group)].name + " is not what was last written there");
-  }
+  return std::ranges::count(flags, std::byte{0}) == static_cast<std::ptrdiff_t>(flags.size());
+}
+
+void StateGather::gather(GroupIndex group) {
+  const RankExchange exchange = store_.gather_state(group, 0);
+  ranks_.finish(ranks_.exchange(exchange.sent, exchange.received, 0));
+  if (agree_on_state(std::span(&group, 1), /*gives_up=*/false)) return;
+  throw Error("group " + store_.layout().groups[static_cast<std::size_t>(group)].name +
+              ": its state on another rank is not what was last written there");
 }
 
 void StateGather::read(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,

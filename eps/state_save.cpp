@@ -1,5 +1,6 @@
 #include "eps/state_save.h"
 
+#include <algorithm>
 #include <exception>
 #include <string>
 #include <utility>
@@ -19,9 +20,7 @@ StateSave ParameterStore::begin_save() {
 }
 
 StateSave::StateSave(StateSave&& other) noexcept
-    : store_(std::exchange(other.store_, nullptr)),
-      group_(std::exchange(other.group_, std::nullopt)),
-      begin_(other.begin_) {}
+    : store_(std::exchange(other.store_, nullptr)), groups_(std::exchange(other.groups_, {})) {}
 
 StateSave::~StateSave() {
   if (store_ == nullptr) return;
@@ -41,26 +40,43 @@ std::optional<GroupIndex> StateSave::next() {
   auto guard = self.lock();
   take_back();
   while (!self.hand_over.all_saved()) {
-    group_ = self.hand_over.start_save();
-    if (group_) {
-      begin_ = Clock::now();
-      return group_;
+    if (const std::optional<GroupIndex> group = self.hand_over.start_save()) {
+      hand_out(*group);
+      return group;
     }
     wait(guard);
   }
   return std::nullopt;
 }
 
-void StateSave::next(GroupIndex group) {
+std::vector<GroupIndex> StateSave::next_of_each_writer() {
+  const std::optional<GroupIndex> first = next();
+  if (!first) return {};
+  ParameterStore::Implementation& self = *store_->implementation_;
+  const auto guard = self.lock();
+  std::vector<GroupIndex> groups = {*first};
+  const auto writer = [&](GroupIndex group) { return self.writers[static_cast<std::size_t>(group)]; };
+  const auto is_free = [&](GroupIndex group) {
+    return std::ranges::find(groups, writer(group), writer) == groups.end();
+  };
+  while (const std::optional<GroupIndex> group = self.hand_over.start_save(is_free)) {
+    hand_out(*group);
+    groups.push_back(*group);
+  }
+  return groups;
+}
+
+void StateSave::take(std::span<const GroupIndex> groups) {
   ParameterStore::Implementation& self = *store_->implementation_;
   auto guard = self.lock();
   take_back();
-  while (!self.hand_over.start_save(group)) wait(guard);
-  group_ = group;
-  begin_ = Clock::now();
+  for (const GroupIndex group : groups) {
+    while (!self.hand_over.start_save(group)) wait(guard);
+    hand_out(group);
+  }
 }
 
-void StateSave::finish() {
+void StateSave::release() {
   const auto guard = store_->implementation_->lock();
   take_back();
 }
@@ -76,10 +92,12 @@ void StateSave::wait(std::unique_lock<std::mutex>& guard) {
 }
 
 void StateSave::take_back() {
-  if (!group_) return;
+  if (groups_.empty()) return;
   ParameterStore::Implementation& self = *store_->implementation_;
-  self.record(self.save_track, "save", self.first_layer(*group_), begin_);
-  self.hand_over.finish_save(*std::exchange(group_, std::nullopt));
+  for (const auto& [group, begin] : std::exchange(groups_, {})) {
+    self.record(self.save_track, "save", self.first_layer(group), begin);
+    self.hand_over.finish_save(group);
+  }
   self.notify();
 }
 

@@ -3,6 +3,9 @@
 
 #include <mutex>
 #include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "core/trace.h"
 #include "eps/parameter_store.h"
@@ -22,21 +25,24 @@ class StateSave {
   // version and hands it out, to be read through the store; empty when all are saved. Throws a stored failure only
   // instead of waiting, so that the groups that already have the version are still saved.
   std::optional<GroupIndex> next();
-  // The same for a group that somebody else has chosen: takes back the one before and waits until this one has the
-  // version. Each group once.
-  void next(GroupIndex group);
-  // Takes back the last group.
-  void finish();
+  // Of several ranks, as many groups at once as they can write: waits like next(), and hands out all groups with the
+  // version that go to different writers (ParameterStore::writer()).
+  std::vector<GroupIndex> next_of_each_writer();
+  // The same for groups that another rank has chosen: waits until all have the version. Each group once.
+  void take(std::span<const GroupIndex> groups);
+  // Takes back what was handed out last.
+  void release();
 
  private:
   friend class ParameterStore;
   explicit StateSave(ParameterStore& store) : store_(&store) {}
-  void take_back();  // with the store's mutex held
+  // With the store's mutex held.
+  void hand_out(GroupIndex group) { groups_.emplace_back(group, Clock::now()); }
+  void take_back();
   void wait(std::unique_lock<std::mutex>& guard);
 
   ParameterStore* store_ = nullptr;
-  std::optional<GroupIndex> group_;  // being read
-  Clock::time_point begin_;          // of reading it
+  std::vector<std::pair<GroupIndex, Clock::time_point>> groups_;  // being read, and since when
 };
 
 }  // namespace l2l::eps

@@ -61,6 +61,7 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
                                                const WeightSource* weights)
     : layout(valid(std::move(model))),
       options(valid(store_options)),
+      writers(ParameterStore::writers(layout, options)),
       failure(run_failure),
       trace(run_trace),
       save_track(run_trace != nullptr ? run_trace->add_track("eps saver") : 0),

@@ -128,6 +128,7 @@ struct ParameterStore::Implementation {
 
   ModelLayout layout;
   const StoreOptions options;
+  const std::vector<int> writers;  // by group
   Failure& failure;
   Trace* const trace;
   std::deque<Lane> lanes;
@@ -138,7 +139,7 @@ struct ParameterStore::Implementation {
   std::atomic<std::int64_t> busy_ns{0};      // the same; of all of them together
   std::vector<GroupData> groups;
 
-  // Rank 0 of several: of whoever reads the state.
+  // Of several ranks: of whoever reads the state.
   std::byte* gather_room = nullptr;
   std::optional<GroupMemory> gathered;
   GroupIndex gathered_group = -1;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iomanip>
 #include <limits>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "base/json.h"
 #include "core/dtype.h"
@@ -17,7 +19,6 @@ namespace l2l::formats {
 namespace {
 
 constexpr const char* kSingle = "model.safetensors";
-constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kPickles[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
 constexpr Bytes kMostIndexBytes = 100'000'000;  // as of a header
 
@@ -45,7 +46,7 @@ bool is_here(const std::filesystem::path& path) {
                    ".save_pretrained(sys.argv[2])\" '" +
                    directory.string() + "' NEW_DIRECTORY");
   }
-  throw BadInput(directory.string() + ": has no weights: neither " + kSingle + " nor " + kIndex + " is there");
+  throw BadInput(directory.string() + ": has no weights: neither " + kSingle + " nor " + kIndexName + " is there");
 }
 
 // Tensors by file.
@@ -101,6 +102,19 @@ void widen_in_place(std::span<float> destination) {
 
 }  // namespace
 
+std::string shard_name(const std::string& stem, std::size_t number, std::size_t count) {
+  if (count == 1) return stem + ".safetensors";
+  std::ostringstream name;
+  name << stem << '-' << std::setfill('0') << std::setw(5) << number + 1 << "-of-" << std::setw(5) << count
+       << ".safetensors";
+  return name.str();
+}
+
+std::string index_text(const std::map<std::string, std::string>& files, Bytes bytes) {
+  const nlohmann::json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", files}};
+  return json_text(index, 2) + "\n";
+}
+
 bool is_float(const TensorEntry& tensor) {
   return tensor.dtype == "F32" || tensor.dtype == "BF16" || tensor.dtype == "F16";
 }
@@ -132,11 +146,17 @@ void check_finite(const SafetensorsFile& file, const TensorEntry& tensor, std::i
 SafetensorsShards::SafetensorsShards(const std::filesystem::path& directory) : directory_(directory) {
   if (is_here(directory / kSingle)) {
     files_.emplace_back(directory / kSingle);
-  } else if (is_here(directory / kIndex)) {
-    open_index(directory / kIndex);
+  } else if (is_here(directory / kIndexName)) {
+    open_index(directory / kIndexName);
   } else {
     refuse_without_weights(directory);
   }
+  add_tensors();
+}
+
+SafetensorsShards::SafetensorsShards(const std::filesystem::path& directory, std::span<const std::string> names)
+    : directory_(directory) {
+  for (const std::string& name : names) files_.emplace_back(directory / name);
   add_tensors();
 }
 

@@ -4,12 +4,22 @@
 
 #include <deque>
 #include <filesystem>
+#include <map>
+#include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "formats/safetensors.h"
 
 namespace l2l::formats {
+
+inline constexpr const char* kIndexName = "model.safetensors.index.json";
+
+// "model-00002-of-00005.safetensors", for number 1 of 5; of one file "model.safetensors".
+std::string shard_name(const std::string& stem, std::size_t number, std::size_t count);
+// An index. `files`: by tensor. `bytes`: of all tensors.
+std::string index_text(const std::map<std::string, std::string>& files, Bytes bytes);
 
 struct ShardedTensor {
   const SafetensorsFile* file = nullptr;  // null: there is no such tensor
@@ -33,6 +43,8 @@ void check_finite(const SafetensorsFile& file, const TensorEntry& tensor, std::i
 class SafetensorsShards {
  public:
   explicit SafetensorsShards(const std::filesystem::path& directory);
+  // The files `names` of a directory, whatever their index says.
+  SafetensorsShards(const std::filesystem::path& directory, std::span<const std::string> names);
 
   const std::filesystem::path& directory() const { return directory_; }
   ShardedTensor find(std::string_view name) const;

@@ -15,10 +15,6 @@ namespace {
 
 constexpr Bytes kAlignment = 8;  // of the data, by spaces after the header's text
 
-Bytes bytes_of(const TensorToWrite& tensor) {
-  return static_cast<Bytes>(tensor.shape.elements()) * safetensors_element(tensor.dtype);
-}
-
 std::string quoted(const std::string& name) {
   const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_'; };
   return std::ranges::all_of(name, is_plain) ? '"' + name + '"' : json_text(nlohmann::json(name));
@@ -43,6 +39,10 @@ std::string make_header(std::span<const TensorToWrite> tensors, const std::map<s
 }
 
 }  // namespace
+
+Bytes bytes_of(const TensorToWrite& tensor) {
+  return static_cast<Bytes>(tensor.shape.elements()) * safetensors_element(tensor.dtype);
+}
 
 Bytes safetensors_bytes(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata) {
   Bytes bytes = make_header(tensors, metadata).size();

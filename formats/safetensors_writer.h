@@ -20,6 +20,7 @@ struct TensorToWrite {
   std::string dtype = "F32";
 };
 
+Bytes bytes_of(const TensorToWrite& tensor);
 // Bytes of the file that SafetensorsWriter makes of these.
 Bytes safetensors_bytes(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata);
 

@@ -9,9 +9,9 @@
 namespace l2l::runtime {
 namespace {
 
-std::vector<float> read_all(const formats::SafetensorsFile& file, const formats::TensorEntry& tensor) {
-  std::vector<float> values(static_cast<std::size_t>(tensor.shape.elements()));
-  formats::read_floats({&file, &tensor}, 0, values);
+std::vector<float> read_all(const formats::ShardedTensor& tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.entry->shape.elements()));
+  formats::read_floats(tensor, 0, values);
   return values;
 }
 
@@ -27,7 +27,7 @@ const std::filesystem::path& base_of(const Options& options) {
 
 CheckpointWeights::CheckpointWeights(const std::filesystem::path& folder, const Options& options,
                                      const ModelLayout& layout)
-    : checkpoint_(folder / "model.safetensors"),
+    : checkpoint_(folder),
       base_(base_of(options), options.model, layout, /*new_head=*/true),
       lora_(models::lora_of(options.lora)),
       without_frozen_(options.lora.rank > 0),
@@ -40,19 +40,18 @@ CheckpointWeights::CheckpointWeights(const std::filesystem::path& folder, const 
     for (const ParameterSpec& parameter : group.parameters) {
       if (!parameter.name.ends_with(".weight")) continue;
       const std::string module = parameter.name.substr(0, parameter.name.size() - std::string(".weight").size());
-      const formats::TensorEntry* const a = checkpoint_.find(module + ".lora_A.weight");
-      const formats::TensorEntry* const b = checkpoint_.find(module + ".lora_B.weight");
-      if (a == nullptr || b == nullptr) continue;
-      adapters_[parameter.name] = {read_all(checkpoint_, *a), read_all(checkpoint_, *b), a->shape[0], a->shape[1],
-                                   b->shape[0]};
+      const formats::ShardedTensor a = checkpoint_.find(module + ".lora_A.weight");
+      const formats::ShardedTensor b = checkpoint_.find(module + ".lora_B.weight");
+      if (a.entry == nullptr || b.entry == nullptr) continue;
+      adapters_[parameter.name] = {read_all(a), read_all(b), a.entry->shape[0], a.entry->shape[1], b.entry->shape[0]};
     }
   }
 }
 
 bool CheckpointWeights::read(const ParameterSpec& parameter, std::int64_t first, std::span<float> destination) const {
-  const formats::TensorEntry* const saved = checkpoint_.find(parameter.name);
-  if (saved != nullptr && (without_frozen_ || parameter.trained)) {
-    formats::read_floats({&checkpoint_, saved}, first, destination);
+  const formats::ShardedTensor saved = checkpoint_.find(parameter.name);
+  if (saved.entry != nullptr && (without_frozen_ || parameter.trained)) {
+    formats::read_floats(saved, first, destination);
     return true;
   }
   if (!base_.read(parameter, first, destination)) return false;

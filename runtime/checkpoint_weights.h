@@ -30,7 +30,7 @@ class CheckpointWeights final : public WeightSource {
     std::int64_t rank = 0, in = 0, out = 0;
   };
 
-  formats::SafetensorsFile checkpoint_;
+  formats::SafetensorsShards checkpoint_;
   models::HubWeights base_;
   models::Lora lora_;
   bool without_frozen_, transposed_;         // transposed: matrices of linear layers are [in, out]

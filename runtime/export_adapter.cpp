@@ -47,15 +47,15 @@ void write_adapter(const std::filesystem::path& folder, const Options& options, 
   const models::Architecture& architecture = models::architecture_of(options.model.architecture);
   const models::Model model =
       models::make_model(options.model, {.train = options.optimizer.train, .lora = models::lora_of(options.lora)});
-  const formats::SafetensorsFile checkpoint(folder / "model.safetensors");
+  const formats::SafetensorsShards checkpoint(folder);
   std::vector<const ParameterSpec*> parameters;
   std::vector<formats::TensorToWrite> tensors;
   std::vector<std::string> saved;
   for (const GroupSpec& group : model.layout.groups) {
     for (const ParameterSpec& parameter : group.parameters) {
       if (!parameter.trained) continue;
-      if (checkpoint.find(parameter.name) == nullptr) {
-        throw CorruptFile(checkpoint.path().string(), "tensor " + parameter.name, "is missing");
+      if (checkpoint.find(parameter.name).entry == nullptr) {
+        throw CorruptFile(folder.string(), "tensor " + parameter.name, "is missing");
       }
       parameters.push_back(&parameter);
       tensors.push_back({models::name_in_adapter(architecture, parameter.name), parameter.shape, name_in_file(dtype)});
@@ -68,7 +68,7 @@ void write_adapter(const std::filesystem::path& folder, const Options& options, 
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     std::vector<float> values(static_cast<std::size_t>(parameters[i]->shape.elements()));
     std::vector<std::byte> bytes(values.size() * size_of(dtype));
-    formats::read_floats({&checkpoint, checkpoint.find(parameters[i]->name)}, 0, values);
+    formats::read_floats(checkpoint.find(parameters[i]->name), 0, values);
     writer.write(i, 0, narrow(*parameters[i], dtype, values, bytes));
   }
   writer.finish();

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <iomanip>
+#include <map>
 #include <optional>
-#include <sstream>
 
 #include "base/json.h"
 #include "core/bytes.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint.h"
 #include "eps/checkpoint/checkpoint_locks.h"
+#include "formats/safetensors_shards.h"
 #include "formats/safetensors_writer.h"
 #include "l2l/errors.h"
 #include "l2l/model_files.h"
@@ -29,6 +29,7 @@ using formats::SafetensorsWriter;
 using formats::TensorToWrite;
 
 constexpr std::int64_t kPiece = 1 << 18;  // elements read and written at a time
+constexpr const char* kStem = "model";    // of the names of files
 
 DType dtype_of(const std::string& name) {
   if (name == "fp32") return DType::f32;
@@ -56,15 +57,6 @@ std::vector<Shard> cut(const ModelLayout& layout, DType dtype, Bytes most) {
   return shards;
 }
 
-// "model-00001-of-00005.safetensors"
-std::string shard_name(std::size_t index, std::size_t count) {
-  if (count == 1) return "model.safetensors";
-  std::ostringstream name;
-  name << "model-" << std::setfill('0') << std::setw(5) << index + 1 << "-of-" << std::setw(5) << count
-       << ".safetensors";
-  return name.str();
-}
-
 class Export {
  public:
   Export(const std::filesystem::path& folder, DType dtype)
@@ -80,7 +72,7 @@ class Export {
     for (const Shard& shard : shards) all_ += shard.bytes;
     runtime::require_room(target.parent_path(), all_);
     for (std::size_t i = 0; i < shards.size(); ++i) {
-      write_shard(target / shard_name(i, shards.size()), shards[i], progress);
+      write_shard(target / formats::shard_name(kStem, i, shards.size()), shards[i], progress);
     }
     if (shards.size() > 1) write_index(target, shards);
     write_companions(target);
@@ -120,14 +112,13 @@ class Export {
   }
 
   void write_index(const std::filesystem::path& target, const std::vector<Shard>& shards) const {
-    nlohmann::json map;
+    std::map<std::string, std::string> files;
     for (std::size_t i = 0; i < shards.size(); ++i) {
       for (const ParameterSpec* parameter : shards[i].parameters) {
-        map[models::hub_name(architecture_, parameter->name)] = shard_name(i, shards.size());
+        files[models::hub_name(architecture_, parameter->name)] = formats::shard_name(kStem, i, shards.size());
       }
     }
-    const nlohmann::json index = {{"metadata", {{"total_size", all_}}}, {"weight_map", map}};
-    write_text(target / "model.safetensors.index.json", json_text(index, 2) + "\n");
+    write_text(target / formats::kIndexName, formats::index_text(files, all_));
   }
 
   void write_companions(const std::filesystem::path& target) {

@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint.h"
 #include "eps/checkpoint/manifest.h"
+#include "formats/safetensors_shards.h"
 #include "l2l/errors.h"
 #include "l2l/trainer.h"
 #include "models/hub/config.h"
@@ -14,8 +15,7 @@ namespace l2l::runtime {
 
 std::filesystem::path export_folder(const std::filesystem::path& source) {
   if (!is_there(source)) throw BadInput(source.string() + ": does not exist");
-  for (const char* const name :
-       {"config.json", eps::kManifestName, "model.safetensors", "model.safetensors.index.json"}) {
+  for (const char* const name : {"config.json", eps::kManifestName, "model.safetensors", formats::kIndexName}) {
     if (is_folder(source) && std::filesystem::exists(std::filesystem::symlink_status(source / name))) return source;
   }
   return eps::find_checkpoints(eps::checkpoints_directory(source), /*warn=*/true).front();

@@ -52,16 +52,6 @@ std::vector<double> Ranks::gather(std::span<const double> mine) {
   return values;
 }
 
-std::vector<std::string> Ranks::gather(const std::string& mine) {
-  const std::string line = mine + '\0';
-  const std::vector<std::byte> bytes = gather(std::as_bytes(std::span(line)));
-  std::vector<std::string> texts;
-  for (std::size_t at = 0; at < bytes.size(); at += texts.back().size() + 1) {
-    texts.emplace_back(reinterpret_cast<const char*>(bytes.data() + at));
-  }
-  return texts;
-}
-
 std::int64_t Ranks::sum(std::int64_t mine) {
   if (!several()) return mine;
   const std::vector<std::byte> bytes = gather_alike(std::as_bytes(std::span(&mine, 1)));
@@ -123,6 +113,7 @@ void Ranks::together(const std::function<void()>& body) {
   const std::vector<std::string> outcomes = gather(outcome);
   const auto first = std::ranges::find_if(outcomes, [](const std::string& each) { return !each.empty(); });
   if (first == outcomes.end()) return;
+  end_is_agreed();
   leave();
   if (thrown) std::rethrow_exception(thrown);
   const std::string message = "rank " + std::to_string(first - outcomes.begin()) + ": " + first->substr(1);

@@ -33,7 +33,7 @@ class Ranks {
   std::vector<std::byte> gather(std::span<const std::byte> mine);
   // The same of as many numbers from each.
   std::vector<double> gather(std::span<const double> mine);
-  std::vector<std::string> gather(const std::string& mine);
+  std::vector<std::string> gather(const std::string& mine) { return peers_->gather_texts(mine); }
   std::int64_t sum(std::int64_t mine);
   // Whether it is so on any rank.
   bool any(bool here);
@@ -46,7 +46,7 @@ class Ranks {
   double measure_bandwidth();
 
   // Runs `body` on every rank. Where it throws on any, every rank throws: that rank what it threw, the others a
-  // BadInput or an Error with its message and rank; the ranks have then left each other.
+  // BadInput or an Error with its message and rank; the end is then agreed, and the ranks have left each other.
   void together(const std::function<void()>& body);
   // Ends the processes of all ranks, with `reason` on standard error; does not return where there are several.
   void abort(const std::string& reason);

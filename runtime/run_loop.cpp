@@ -64,8 +64,8 @@ RunResult RunLoop::run() {
 void RunLoop::begin() {
   const bool writes = ranks_.rank() == 0;
   if (!options_.run.tensorboard.empty() && writes) events_.emplace(options_.run.tensorboard);
+  if (saves_) trainer_.claim_checkpoint_directory();
   if (saves_ && writes) {
-    trainer_.claim_checkpoint_directory();
     set_aside_checkpoints(options_.checkpoint.directory, state_.newest.step);
     // A run that saves nothing more may have been killed before it removed the older ones.
     if (first_ >= steps_ && state_.newest.step == first_) trainer_.prune_checkpoints(state_.newest.folder);
@@ -86,7 +86,9 @@ void RunLoop::train() {
     } catch (const Aborted&) {
       throw;
     } catch (const std::exception&) {
-      if (state_.reads && result_.last && saves_) log(LogLevel::warning, save_before_failure());
+      // Several ranks save together, and the others go on.
+      const bool saves = saves_ && !ranks_.several();
+      if (state_.reads && result_.last && saves) log(LogLevel::warning, save_before_failure());
       throw;
     }
     take(*result_.last);
@@ -136,9 +138,10 @@ RunLoop::Due RunLoop::agree_on_due(std::int64_t step) {
       requests_.save.exchange(false),
       due(step, checkpoint.every, last_save_, checkpoint.minutes),
       due(step, options_.run.validate_every, last_validation_, options_.run.validate_minutes),
+      trainer_.saving(),
   };
   const std::vector<bool> any = ranks_.any_each(own);
-  return {any[0], any[1], any[2], any[3]};
+  return {any[0], any[1], any[2], any[3], any[4]};
 }
 
 // Nothing while it goes on.
@@ -159,7 +162,7 @@ bool RunLoop::due(std::int64_t step, std::int64_t every, Clock::time_point last,
 }
 
 void RunLoop::save_if_due() {
-  if (!trainer_.saving()) finish_save();
+  if (!due_.saving) finish_save();
   if (!due_.asked && !due_.save) return;
   finish_save();
   start_save(due_.asked ? SaveReason::asked : SaveReason::due);

@@ -56,6 +56,7 @@ class RunLoop {
   // What is to be done after a step, where requests and clocks of any rank say so.
   struct Due {
     bool stop = false, asked = false, save = false, validation = false;
+    bool saving = false;  // a checkpoint is still being written
   };
   Due agree_on_due(std::int64_t step);
   bool is_stopped() const { return requests_.stop || !failure_.empty(); }

@@ -66,6 +66,7 @@ struct Trainer::Implementation {
   double learning_rate() const;
   StepReport run_step();
   void check_room(eps::DirectoryUse use) const;
+  void check_seen_by_all(eps::DirectoryUse use);
   std::optional<std::chrono::duration<double>> visit(std::optional<double> step_ms) const;
   void start_watchdog();
   std::string how_to_go_on() const;
@@ -91,7 +92,8 @@ struct Trainer::Implementation {
   std::unique_ptr<runtime::GenerationPlan> generation;
   std::unique_ptr<runtime::Engine> engine;
   std::optional<eps::StateGather> gather;            // of whoever saves, or between saves reads the state
-  std::optional<eps::RunLock> lock;                  // of the checkpoint directory, from the first claim on
+  bool claimed = false;                              // the checkpoint directory
+  std::optional<eps::RunLock> lock;                  // of that, from the first claim on; of rank 0
   std::optional<eps::CheckpointWriter> checkpoints;  // made with the engine, as is the next
   StepPrediction prediction;                         // of a training step, from earlier measurements
   runtime::MemoryShare memory_share;                 // of updates
@@ -112,6 +114,9 @@ auto Trainer::Implementation::guarded(const Body& body) {
   try {
     return body();
   } catch (const NumericError&) {  // which all ranks find
+    ranks.end_is_agreed();
+    throw;
+  } catch (const eps::FailureOfAll&) {
     ranks.end_is_agreed();
     throw;
   } catch (const std::exception& error) {

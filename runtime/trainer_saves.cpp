@@ -1,4 +1,5 @@
 // Trainer: checkpoints, written and gone on from.
+#include <exception>
 #include <sstream>
 
 #include "core/error_place.h"
@@ -11,6 +12,29 @@
 #include "runtime/trainer_implementation.h"
 
 namespace l2l {
+
+namespace {
+
+// All ranks load what rank 0 has found.
+std::vector<std::filesystem::path> found_by_first(runtime::Ranks& ranks, const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory, /*warn=*/ranks.rank() == 0);
+  if (!ranks.several()) return folders;
+  std::string found;
+  for (const std::filesystem::path& folder : folders) found += folder.string() + "\n";
+  std::istringstream lines(ranks.from_first(found));
+  folders.clear();
+  for (std::string line; std::getline(lines, line);) folders.emplace_back(line);
+  return folders;
+}
+
+// Whether a checkpoint is one of `directory`, as rank 0 sees it: whether there is something to save depends on it.
+bool is_in(runtime::Ranks& ranks, const std::filesystem::path& directory, const std::filesystem::path& checkpoint) {
+  std::error_code ignored;
+  const std::filesystem::path place = std::filesystem::absolute(checkpoint).parent_path();
+  return !ranks.from_first(std::filesystem::equivalent(place, directory, ignored) ? "yes" : "").empty();
+}
+
+}  // namespace
 
 void Trainer::Implementation::restore(const eps::RunState& state) {
   runtime::check_seed(plan, state);
@@ -31,6 +55,28 @@ void Trainer::Implementation::check_room(eps::DirectoryUse use) const {
   const bool once = checkpoint.every == 0 && checkpoint.minutes == 0;
   const int kept = static_cast<int>(checkpoint.keep) + (checkpoint.best.empty() ? 0 : 1);
   eps::check_room(checkpoint.directory, {checkpoint_size, once ? 1 : 2, once ? 1 : kept + 1}, use);
+}
+
+// Each rank writes its part of a checkpoint into a folder that the first has made.
+void Trainer::Implementation::check_seen_by_all(eps::DirectoryUse use) {
+  if (!ranks.several()) return;
+  std::optional<eps::ProbeFolder> probe;
+  std::string name;
+  ranks.together([&] {
+    if (writes()) name = probe.emplace(plan.options.checkpoint.directory, use).name();
+  });
+  name = ranks.from_first(name);
+  std::exception_ptr refusal;
+  try {
+    if (!writes()) eps::check_probe(plan.options.checkpoint.directory, name, checkpoint_size);
+  } catch (const std::exception&) {
+    refusal = std::current_exception();
+  }
+  ranks.any(refusal != nullptr);  // all have looked
+  probe.reset();                  // before a rank ends that refuses, with which a launcher may end this one
+  ranks.together([&] {
+    if (refusal) std::rethrow_exception(refusal);
+  });
 }
 
 std::int64_t Trainer::check_resume(const std::filesystem::path& directory,
@@ -57,32 +103,34 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& run, const st
 std::filesystem::path Trainer::Implementation::resume(const std::filesystem::path& from,
                                                       const std::vector<std::string>& allowed) {
   const std::filesystem::path directory = eps::checkpoints_directory(from);
-  std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory, /*warn=*/writes());
-  if (ranks.several()) {  // all load what the first has found
-    std::string found;
-    for (const std::filesystem::path& folder : folders) found += folder.string() + "\n";
-    std::istringstream lines(ranks.from_first(found));
-    folders.clear();
-    for (std::string line; std::getline(lines, line);) folders.emplace_back(line);
-  }
+  const std::vector<std::filesystem::path> folders = found_by_first(ranks, directory);
+  std::vector<std::string> told;
   for (const std::filesystem::path& folder : folders) {
+    const auto check = [&] {
+      told = runtime::check_resumable(plan, folder, data_hash, allowed);
+      return std::string();
+    };
     try {
-      const std::vector<std::string> told = runtime::check_resumable(plan, folder, data_hash, allowed);
-      restore(eps::load_checkpoint(folder, running().store(), plan.options.run.allow_nonfinite));
+      if (ranks.several()) {
+        running();
+        gather->together(check);
+      } else {
+        check();
+      }
+      eps::ParameterStore& store = running().store();
+      restore(eps::load_checkpoint(folder, store, plan.options.run.allow_nonfinite, gather ? &*gather : nullptr));
       if (plan.options.lora.rank == 0) companions_from = folder;
       if (writes()) {
         for (const std::string& each : told) log(LogLevel::warning, each);
         runtime::warn_of_lost_steps(directory, folder, step);
       }
-      std::error_code ignored;
-      const bool own = std::filesystem::equivalent(std::filesystem::absolute(folder).parent_path(),
-                                                   plan.options.checkpoint.directory, ignored);
-      if (own) this->run.newest = {folder, static_cast<std::int64_t>(step), this->run.edits};
+      if (is_in(ranks, plan.options.checkpoint.directory, folder)) {
+        this->run.newest = {folder, static_cast<std::int64_t>(step), this->run.edits};
+      }
       return folder;
     } catch (const CorruptFile& error) {
-      if (folder == folders.back() || ranks.several())
-        throw;  // a rank that goes back alone would train on another state
-      log(LogLevel::warning, std::string(error.what()) + "; trying an older checkpoint");
+      if (folder == folders.back()) throw;
+      if (writes()) log(LogLevel::warning, std::string(error.what()) + "; trying an older checkpoint");
     }
   }
   throw Error("unreachable");
@@ -90,24 +138,31 @@ std::filesystem::path Trainer::Implementation::resume(const std::filesystem::pat
 
 void Trainer::check_checkpoint_directory() const {
   Implementation& self = *implementation_;
+  if (options().checkpoint.directory.empty()) return;
   self.ranks.together([&] {
-    if (options().checkpoint.directory.empty() || !self.writes()) return;
+    if (!self.writes()) return;
     eps::check_unlocked(options().checkpoint.directory);
     self.check_room(eps::DirectoryUse::look);
   });
+  self.check_seen_by_all(eps::DirectoryUse::look);
 }
 
 void Trainer::claim_checkpoint_directory() {
   Implementation& self = *implementation_;
-  if (self.lock || options().checkpoint.directory.empty() || !self.writes()) return;
-  self.check_room(eps::DirectoryUse::stay);
-  self.lock.emplace(options().checkpoint.directory);
-  eps::remove_stale(options().checkpoint.directory);
+  if (self.claimed || options().checkpoint.directory.empty()) return;
+  self.ranks.together([&] {
+    if (!self.writes()) return;
+    self.check_room(eps::DirectoryUse::stay);
+    self.lock.emplace(options().checkpoint.directory);
+    eps::remove_stale(options().checkpoint.directory, self.lock->held());
+  });
+  self.check_seen_by_all(eps::DirectoryUse::stay);
+  self.claimed = true;
 }
 
 void Trainer::prune_checkpoints(const std::filesystem::path& newest) {
-  if (!implementation_->writes()) return;
   claim_checkpoint_directory();
+  if (!implementation_->writes()) return;
   eps::prune(options().checkpoint.directory, newest, static_cast<int>(options().checkpoint.keep));
 }
 

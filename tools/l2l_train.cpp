@@ -76,11 +76,9 @@ int run(const TrainArguments& given, Trainer& trainer, Session& session) {
                      " finds no checkpoint where another one does: the directory must be one that all see");
     }
     return run_alone(arguments_of(given, trainer), trainer, session);
-  } catch (const NumericError&) {
-    throw;
   } catch (const Error& error) {  // which may be of this rank alone, and then ends all before anybody could tell it
     const bool told = error.code() == ErrorCode::bad_input && trainer.rank() > 0;  // by the first, too
-    if (!told) std::cerr << "rank " << trainer.rank() << ": " << error.what() << std::endl;
+    if (!told && !trainer.ended_together()) std::cerr << "rank " << trainer.rank() << ": " << error.what() << std::endl;
     throw;
   }
 }

@@ -1,6 +1,7 @@
 #include "eps/checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "core/error_place.h"
 #include "core/files.h"
@@ -8,6 +9,7 @@
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
 #include "eps/checkpoint/manifest.h"
+#include "formats/safetensors_shards.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {
@@ -16,6 +18,18 @@ namespace {
 
 constexpr const char* kRunCheckpoints = "checkpoints";  // in the folder of a run (l2l-train --output)
 constexpr Bytes kSmallChange = 2 * kMiB;                // hashing buffer, headers, manifest, a thread
+constexpr const char* kModelStem = "model";
+constexpr const char* kOptimizerStem = "optimizer";
+
+std::string name_of(const char* stem, int rank, int ranks) {
+  return formats::shard_name(stem, static_cast<std::size_t>(rank), static_cast<std::size_t>(ranks));
+}
+
+std::vector<std::string> names_of(const char* stem, int ranks) {
+  std::vector<std::string> names;
+  for (int rank = 0; rank < ranks; ++rank) names.push_back(name_of(stem, rank, ranks));
+  return names;
+}
 
 // "; there are some in a, b": the folders within `directory` that hold checkpoints; empty: none does.
 std::string folders_with_checkpoints(const std::filesystem::path& directory) {
@@ -38,6 +52,22 @@ std::string folders_with_checkpoints(const std::filesystem::path& directory) {
 }
 
 }  // namespace
+
+std::string model_name(int rank, int ranks) { return name_of(kModelStem, rank, ranks); }
+std::string optimizer_name(int rank, int ranks) { return name_of(kOptimizerStem, rank, ranks); }
+std::vector<std::string> model_names(int ranks) { return names_of(kModelStem, ranks); }
+std::vector<std::string> optimizer_names(int ranks) { return names_of(kOptimizerStem, ranks); }
+
+// A name is one that would be made of the numbers in it.
+std::optional<int> ranks_of_name(const std::string& name) {
+  if (name == kModelName || name == kOptimizerName) return 1;
+  int number = 0, ranks = 0;
+  const std::size_t dash = name.find('-');
+  if (dash == std::string::npos || std::sscanf(name.c_str() + dash, "-%5d-of-%5d", &number, &ranks) != 2) return {};
+  if (ranks < 2 || ranks > kMostDevices || number < 1 || number > ranks) return {};
+  if (name != model_name(number - 1, ranks) && name != optimizer_name(number - 1, ranks)) return {};
+  return ranks;
+}
 
 std::string tensor_name(const std::string& parameter, StatePart part) {
   if (part == StatePart::master) return parameter;

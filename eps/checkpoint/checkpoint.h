@@ -5,6 +5,14 @@
 //                           optimizer.safetensors  NAME.moment1 and, but for SGD, NAME.moment2
 //                           manifest.json          the rest (eps/checkpoint/manifest.h)
 //                           config.json, ...       for other programs (Companions); never read back
+//
+// Of several ranks each writes a part of either, with whole groups (ParameterStore::writer()):
+//
+//                           model-00001-of-00004.safetensors, ..., optimizer-00001-of-00004.safetensors, ...
+//                           model.safetensors.index.json   the file of each weight, for other programs
+//
+// Beside it
+//
 //   DIRECTORY/step-00000042.old                    for a moment, while the same step is saved again
 //   DIRECTORY/.step-00000042.tmp-PID               being written or removed; the next run clears what a crash left
 #pragma once
@@ -49,13 +57,13 @@ Bytes checkpoint_buffer_bytes();
 
 // Writes `directory`/step-00000042: temporary folder, files, fsync of each, rename, fsync of `directory`. Then removes
 // all but the newest `keep` checkpoints, never this one. `save` was just begun on `store`; training may go on
-// meanwhile. Returns the folder. Throws Error naming the file; older checkpoints are then unchanged. `gather`: of
-// several ranks.
+// meanwhile. Returns the folder. Throws Error naming the file; older checkpoints are then unchanged.
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
                                       StateSave save, const RunState& state, int keep,
-                                      const Companions& companions = {}, StateGather* gather = nullptr);
-// The same on each of several ranks, of which the first writes, from all; `save` was begun on all between the same two
-// steps. An error of writing is thrown there; the other ranks then return an empty path.
+                                      const Companions& companions = {});
+// The same on each of several ranks, which all see `directory`: every one writes its part of a checkpoint, of which
+// rank 0 makes the folder and, when all is on the disk, the manifest. `save` was begun on all between the same two
+// steps. Throws FailureOfAll on all, or CorruptState where that is found, when any fails.
 std::filesystem::path save_on_ranks(const std::filesystem::path& directory, const ParameterStore& store, StateSave save,
                                     const RunState& state, int keep, const Companions& companions, StateGather& gather);
 
@@ -74,7 +82,10 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& directory);
 std::uint64_t newest_step(const std::filesystem::path& directory);
 
 // Validates every file against manifest and layout first, then restores the store. Throws CorruptFile naming file,
-// tensor and reason, unless it is allowed also where a weight is not finite; the store is then unchanged.
-RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store, bool allow_nonfinite = false);
+// tensor and reason, unless it is allowed also where a weight is not finite; the store is then unchanged. Any number of
+// ranks may have saved it. With `gather` all of several ranks call it, each verifies a part of the bytes, and all throw
+// CorruptFile where one does.
+RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store, bool allow_nonfinite = false,
+                         StateGather* gather = nullptr);
 
 }  // namespace l2l::eps

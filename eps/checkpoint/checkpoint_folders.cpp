@@ -174,11 +174,11 @@ void prune(const std::filesystem::path& directory, const std::filesystem::path& 
   });
 }
 
-void remove_stale(const std::filesystem::path& directory) {
+void remove_stale(const std::filesystem::path& directory, bool alone) {
   or_warn("an interrupted save stays", [&] {
     for (const std::filesystem::path& path : list_folder(directory)) {
       const std::optional<pid_t> process = owner(path);
-      if (process && !runs_elsewhere(*process)) remove_folder(path);
+      if (process && (alone || !runs_elsewhere(*process))) remove_folder(path);
     }
   });
 }

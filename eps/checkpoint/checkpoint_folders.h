@@ -34,8 +34,9 @@ std::filesystem::path publish(const std::filesystem::path& directory, const std:
 // Logs what cannot be removed.
 void prune(const std::filesystem::path& directory, const std::filesystem::path& newest, int keep);
 
-// Removes temporary folders of processes that have ended. Logs what cannot be removed.
-void remove_stale(const std::filesystem::path& directory);
+// Removes temporary folders of processes that have ended. Logs what cannot be removed. `alone`: nobody but this process
+// saves there, so that all are stale, whatever process or host they are of.
+void remove_stale(const std::filesystem::path& directory, bool alone = false);
 
 // Moves checkpoints of more than `steps` steps to a new folder `directory`/earlier-N and returns it; an empty path when
 // there are none. At every moment each of them is whole in one of the two places; after the return the move survives a

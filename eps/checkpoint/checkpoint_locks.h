@@ -20,6 +20,8 @@ class RunLock {
  public:
   // `directory` must be there. Throws BadInput naming the process that has it.
   explicit RunLock(const std::filesystem::path& directory);
+  // False where the file system has no locks: others may save there, too.
+  bool held() const { return lock_.held(); }
 
  private:
   FileLock lock_;

@@ -1,11 +1,13 @@
-// What the two files of a checkpoint hold of each parameter.
+// The files of a checkpoint, and what they hold of each parameter.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "eps/parameter_store.h"
 
@@ -13,6 +15,15 @@ namespace l2l::eps {
 
 inline constexpr const char* kModelName = "model.safetensors";
 inline constexpr const char* kOptimizerName = "optimizer.safetensors";
+
+// Of weights and of moments, which each of `ranks` ranks has written: kModelName, or model-00001-of-00004.safetensors.
+std::string model_name(int rank, int ranks);
+std::string optimizer_name(int rank, int ranks);
+// Of all ranks.
+std::vector<std::string> model_names(int ranks);
+std::vector<std::string> optimizer_names(int ranks);
+// How many ranks wrote a checkpoint that has a file of this name, one of the above; nothing for any other name.
+std::optional<int> ranks_of_name(const std::string& name);
 
 inline constexpr std::array<StatePart, 1> kModelParts = {StatePart::master};
 inline constexpr std::array<StatePart, 2> kOptimizerParts = {StatePart::moment1, StatePart::moment2};

@@ -18,9 +18,10 @@
 #include "l2l/errors.h"
 
 namespace l2l::eps {
-namespace {
 
 namespace fs = std::filesystem;
+
+namespace {
 
 constexpr const char* kDirectoryKey = "checkpoint.directory";
 
@@ -36,6 +37,8 @@ std::vector<fs::path> missing_folders(const fs::path& directory) {
   }
   return missing;
 }
+
+}  // namespace
 
 // Removes folders that are empty, unless it is told to keep them.
 class NewFolders {
@@ -53,6 +56,8 @@ class NewFolders {
   const std::vector<fs::path> folders_;
   bool kept_ = false;
 };
+
+namespace {
 
 // A new file there without a name, which no death leaves behind. -1: not possible.
 int open_nameless(const fs::path& directory) {
@@ -90,10 +95,10 @@ void check_writable(const fs::path& directory) {
 
 void check_file_size(const fs::path& directory, const CheckpointSize& size) {
   rlimit limit{};
-  const Bytes largest = std::max(size.model, size.optimizer);
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= largest) return;
-  throw BadInput(named(directory) + "a checkpoint has a file of " + format_bytes(largest) + ", but files of this " +
-                     "process may have " + format_bytes(limit.rlim_cur) + "; raise the limit (ulimit -f)",
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= size.largest) return;
+  throw BadInput(named(directory) + "a checkpoint has a file of " + format_bytes(size.largest) +
+                     ", but files of this " + "process may have " + format_bytes(limit.rlim_cur) +
+                     "; raise the limit (ulimit -f)",
                  of_file(directory.string(), kDirectoryKey));
 }
 
@@ -125,6 +130,30 @@ void check_free(const fs::path& directory, const CheckpointNeed& need, Directory
 }
 
 }  // namespace
+
+ProbeFolder::ProbeFolder(const fs::path& directory, DirectoryUse use)
+    : made_(std::make_unique<NewFolders>(directory)), folder_(temporary_folder(directory, 0)) {
+  make_folders(directory);
+  remove_folder(folder_);
+  make_folder(folder_);
+  if (use == DirectoryUse::stay) made_->keep();
+}
+
+ProbeFolder::~ProbeFolder() {
+  std::error_code ignored;  // the next save clears what stays
+  fs::remove_all(folder_, ignored);
+}
+
+void check_probe(const fs::path& directory, const std::string& name, const CheckpointSize& size) {
+  if (!is_folder(directory / name)) {
+    throw BadInput(named(directory) +
+                       "what rank 0 makes there is not seen here, but every process writes its part of "
+                       "a checkpoint there; set a directory on a disk that all of them share",
+                   of_file(directory.string(), kDirectoryKey));
+  }
+  check_writable(directory / name);
+  check_file_size(directory, size);
+}
 
 void check_room(const fs::path& directory, const CheckpointNeed& need, DirectoryUse use) {
   NewFolders made(directory);

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <string>
 
 #include "eps/checkpoint/tensor_list.h"
 
@@ -22,5 +24,24 @@ enum class DirectoryUse : std::uint8_t { look, stay };
 // for `at_once` checkpoints, those that are there counted. After DirectoryUse::look, and when it throws, what it made
 // is gone; with DirectoryUse::stay it warns when there is no room for `at_most`.
 void check_room(const std::filesystem::path& directory, const CheckpointNeed& need, DirectoryUse use);
+
+class NewFolders;
+
+// Of several ranks: a folder in `directory` by which the others find out whether they see what this one makes there.
+// Ends with the object, as do, after DirectoryUse::look, the directories that it made.
+class ProbeFolder {
+ public:
+  // Throws Error.
+  ProbeFolder(const std::filesystem::path& directory, DirectoryUse use);
+  ~ProbeFolder();
+  std::string name() const { return folder_.filename().string(); }
+
+ private:
+  std::unique_ptr<NewFolders> made_;
+  std::filesystem::path folder_;
+};
+// Throws BadInput with the way out where this rank does not see the probe of that name, cannot write there, or may not
+// write files as large as a checkpoint's.
+void check_probe(const std::filesystem::path& directory, const std::string& name, const CheckpointSize& size);
 
 }  // namespace l2l::eps

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -12,8 +13,9 @@
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
 #include "eps/checkpoint/manifest.h"
+#include "eps/checkpoint/share_writer.h"
 #include "eps/checkpoint/tensor_list.h"
-#include "eps/group_memory.h"
+#include "formats/safetensors_shards.h"
 #include "formats/safetensors_writer.h"
 #include "l2l/errors.h"
 
@@ -21,90 +23,74 @@ namespace l2l::eps {
 
 namespace {
 
-// One file with some parts of every parameter, written group by group in any order.
-class PartsFile {
- public:
-  PartsFile(const std::filesystem::path& path, const ParameterStore& store, std::span<const StatePart> parts,
-            bool without_frozen)
-      : name_(path.filename().string()),
-        store_(store),
-        parts_(parts),
-        without_frozen_(without_frozen),
-        list_(store.layout(), state_types(store), parts, without_frozen),
-        file_(path, list_.tensors, checkpoint_metadata()) {}
-
-  // Adds the hash of each tensor to `hashes`.
-  void write(GroupIndex group, std::span<float> buffer, std::map<std::string, std::uint64_t>& hashes) {
-    const std::vector<ParameterSpec>& parameters = store_.layout().groups[static_cast<std::size_t>(group)].parameters;
-    tensor_ = list_.first[static_cast<std::size_t>(group)];
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      for (const StatePart part : parts_) {
-        if (!has_part(parameters[i], part) || (without_frozen_ && !parameters[i].trained)) continue;
-        if (!parameters[i].trained) {
-          write_whole(store_.wire(group, i), hashes);
-        } else if (part == StatePart::master) {
-          write_master(group, i, buffer, hashes);
-        } else {
-          write_moment(store_.raw_moment(group, i, part), hashes);
-        }
-      }
-    }
-  }
-
-  void finish(Manifest& manifest) {
-    file_.finish();
-    manifest.files[name_] = {file_.bytes(), file_.header_hash()};
-  }
-
- private:
-  void write_master(GroupIndex group, std::size_t parameter, std::span<float> buffer,
-                    std::map<std::string, std::uint64_t>& hashes) {
-    Hash64 hash;
-    for_each_piece(list_.tensors[tensor_].shape.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
-      store_.read(group, parameter, StatePart::master, first, values);
-      hash.update(std::as_bytes(values));
-      file_.write(tensor_, first, std::as_bytes(values));
-    });
-    hashes[list_.tensors[tensor_++].name] = hash.value();
-  }
-
-  void write_moment(const RawMoment& moment, std::map<std::string, std::uint64_t>& hashes) {
-    write_whole(moment.codes, hashes);
-    if (moment.format == optimizers::MomentFormat::int8) write_whole(std::as_bytes(moment.scales), hashes);
-  }
-
-  void write_whole(std::span<const std::byte> elements, std::map<std::string, std::uint64_t>& hashes) {
-    Hash64 hash;
-    hash.update(elements);
-    file_.write(tensor_, 0, elements);
-    hashes[list_.tensors[tensor_++].name] = hash.value();
-  }
-
-  const std::string name_;
-  const ParameterStore& store_;
-  const std::span<const StatePart> parts_;
-  const bool without_frozen_;
-  const TensorList list_;
-  formats::SafetensorsWriter file_;
-  std::size_t tensor_ = 0;  // the next to be written
-};
-
 // Groups are released to training one by one, before anything waits for the disk.
-void write_groups(PartsFile& model, PartsFile& optimizer, const ParameterStore& store, StateSave save,
-                  StateGather* gather, Manifest& manifest) {
-  std::vector<float> buffer(kPiece);
+void write_groups(ShareWriter& files, const ParameterStore& store, StateSave save) {
   while (const std::optional<GroupIndex> group = save.next()) {
-    if (gather != nullptr) {
-      gather->announce(*group);
-      gather->gather(*group);
-    }
-    model.write(*group, buffer, manifest.tensors);
-    optimizer.write(*group, buffer, manifest.tensors);
+    files.write(*group, store.update_count(*group));
     store.check_state(*group);  // after the last read: what was written is what the checksums were taken of
     note_progress();
-    const std::string& name = store.layout().groups[static_cast<std::size_t>(*group)].name;
-    manifest.update_counts[name] = store.update_count(*group);
   }
+}
+
+// Of several ranks: the groups whose writer is this one, from all. A rank that fails to write takes part until all know
+// that, which is what false says.
+class RankShare {
+ public:
+  RankShare(const std::filesystem::path& folder, const ParameterStore& store, const RunState& state,
+            StateGather& gather)
+      : store_(store), gather_(gather) {
+    attempt([&] { files_.emplace(folder, store, state, gather.place()); });
+  }
+
+  bool write(StateSave save) {
+    while (true) {
+      const std::vector<GroupIndex> round = gather_.next_round(save);
+      if (round.empty()) break;
+      const bool all_go_on = gather_.gather_round(round, failure_ != nullptr);
+      const auto own = std::ranges::find(round, gather_.place().index, [&](GroupIndex g) { return store_.writer(g); });
+      const std::uint64_t updates = own == round.end() ? 0 : store_.update_count(*own);
+      save.release();  // what others write is sent, what this rank writes is copied
+      if (!all_go_on) return false;
+      if (own != round.end()) attempt([&] { files_->write(*own, updates); });
+      note_progress();
+    }
+    return true;
+  }
+
+  // Throws what this rank has failed with.
+  void check() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+  Manifest finish() { return files_->finish(); }
+
+ private:
+  template <typename Step>
+  void attempt(const Step& step) {
+    try {
+      if (!failure_) step();
+    } catch (const std::exception&) {
+      failure_ = std::current_exception();
+    }
+  }
+
+  const ParameterStore& store_;
+  StateGather& gather_;
+  std::optional<ShareWriter> files_;
+  std::exception_ptr failure_;
+};
+
+// What a manifest says of this rank's part; nothing where another rank has failed.
+std::string write_share(const std::filesystem::path& folder, const ParameterStore& store, StateSave save,
+                        const RunState& state, StateGather& gather) {
+  note_progress();
+  RankShare share(folder, store, state, gather);
+  const bool all = share.write(std::move(save));
+  gather.end_rounds();
+  share.check();
+  if (!all) return "";
+  const Manifest manifest = share.finish();
+  note_progress();
+  return to_text(manifest);
 }
 
 void write_text(const std::filesystem::path& path, std::string_view text) {
@@ -132,31 +118,44 @@ void copy_bytes(const std::filesystem::path& from, const std::filesystem::path& 
   output.finish();
 }
 
-void write_files(const std::filesystem::path& folder, const ParameterStore& store, StateSave save, StateGather* gather,
-                 const RunState& state, const Companions& companions) {
-  Manifest manifest;
-  manifest.state = state;
-  const bool without_frozen = state.without_frozen;
-  PartsFile model(folder / kModelName, store, kModelParts, without_frozen);
-  PartsFile optimizer(folder / kOptimizerName, store, optimizer_parts(store.moments()), without_frozen);
-  write_groups(model, optimizer, store, std::move(save), gather, manifest);
-  if (gather != nullptr) gather->end_groups();
-  model.finish(manifest);
-  optimizer.finish(manifest);
+// What is not of parameters; then all of the folder is on the disk.
+void finish_folder(const std::filesystem::path& folder, const Manifest& manifest, const Companions& companions) {
   write_companions(folder, companions);
   write_text(folder / kManifestName, to_text(manifest));
   sync_folder(folder);
 }
 
-// What rank 0 has written, or nothing where that failed, of which it then says more.
-std::filesystem::path follow_save(StateSave save, StateGather& gather) {
-  while (const std::optional<GroupIndex> group = gather.announced()) {
-    save.next(*group);
-    gather.gather(*group);
-    note_progress();
+std::filesystem::path make_temporary_folder(const std::filesystem::path& directory, std::uint64_t step) {
+  make_folders(directory);
+  remove_stale(directory);
+  const std::filesystem::path temporary = temporary_folder(directory, step);
+  make_folder(temporary);
+  return temporary;
+}
+
+// Of the parts that ranks have written, and the index, which it writes.
+Manifest join(const std::filesystem::path& folder, const ParameterStore& store, const std::vector<std::string>& parts) {
+  Manifest all;
+  std::map<std::string, std::string> file_of_tensor;
+  Bytes bytes = 0;
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    Manifest part = parse_manifest(parts[rank], folder / kManifestName);
+    all.state = std::move(part.state);
+    all.files.merge(part.files);
+    all.tensors.merge(part.tensors);
+    all.update_counts.merge(part.update_counts);
+    const int writer = static_cast<int>(rank), ranks = static_cast<int>(parts.size());
+    const TensorList list(store.layout(), state_types(store), kModelParts, all.state.without_frozen,
+                          {writer, store.writers()});
+    for (const formats::TensorToWrite& tensor : list.tensors) {
+      file_of_tensor[tensor.name] = model_name(writer, ranks);
+      bytes += formats::bytes_of(tensor);
+    }
   }
-  save.finish();
-  return gather.from_first("");
+  const std::string index = formats::index_text(file_of_tensor, bytes);
+  write_text(folder / formats::kIndexName, index);
+  all.files[formats::kIndexName] = {index.size(), hash_of(index)};
+  return all;
 }
 
 }  // namespace
@@ -164,19 +163,35 @@ std::filesystem::path follow_save(StateSave save, StateGather& gather) {
 std::filesystem::path save_on_ranks(const std::filesystem::path& directory, const ParameterStore& store, StateSave save,
                                     const RunState& state, int keep, const Companions& companions,
                                     StateGather& gather) {
-  if (!gather.first()) return follow_save(std::move(save), gather);
-  gather.begin_groups();
-  std::filesystem::path folder;
-  std::exception_ptr failure;
+  // What rank 0 does and says while the others wait.
+  const auto by_first = [&](const std::function<std::filesystem::path()>& body) {
+    const auto on_rank = [&] {
+      note_progress();
+      return gather.first() ? body().filename().string() : "";
+    };
+    return gather.together(on_rank).front();
+  };
+  const std::filesystem::path temporary =
+      directory / by_first([&] { return make_temporary_folder(directory, state.step); });
   try {
-    folder = save_checkpoint(directory, store, std::move(save), state, keep, companions, &gather);
-  } catch (...) {
-    failure = std::current_exception();
+    const std::vector<std::string> parts =
+        gather.together([&] { return write_share(temporary, store, std::move(save), state, gather); });
+    const auto commit = [&] {
+      finish_folder(temporary, join(temporary, store, parts), companions);
+      note_progress();
+      const std::filesystem::path folder = publish(directory, temporary, state.step);
+      note_progress();
+      prune(directory, folder, keep);
+      return folder;
+    };
+    return directory / by_first(commit);
+  } catch (...) {  // on all: no rank ends, and with it perhaps the others, before that is done
+    by_first([&] {
+      remove_stale(directory);
+      return directory;
+    });
+    throw;
   }
-  gather.end_groups();
-  gather.from_first(folder.string());
-  if (failure) std::rethrow_exception(failure);
-  return folder;
 }
 
 void write_companions(const std::filesystem::path& folder, const Companions& companions) {
@@ -185,14 +200,12 @@ void write_companions(const std::filesystem::path& folder, const Companions& com
 }
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
-                                      StateSave save, const RunState& state, int keep, const Companions& companions,
-                                      StateGather* gather) {
-  make_folders(directory);
-  remove_stale(directory);
-  const std::filesystem::path temporary = temporary_folder(directory, state.step);
-  make_folder(temporary);
+                                      StateSave save, const RunState& state, int keep, const Companions& companions) {
+  const std::filesystem::path temporary = make_temporary_folder(directory, state.step);
   try {
-    write_files(temporary, store, std::move(save), gather, state, companions);
+    ShareWriter files(temporary, store, state);
+    write_groups(files, store, std::move(save));
+    finish_folder(temporary, files.finish(), companions);
     const std::filesystem::path folder = publish(directory, temporary, state.step);
     prune(directory, folder, keep);
     return folder;

@@ -3,12 +3,14 @@
 #include <bit>
 #include <charconv>
 #include <limits>
+#include <optional>
 #include <span>
 
 #include "base/json.h"
 #include "core/files.h"
 #include "core/hash.h"
 #include "eps/checkpoint/checkpoint_parts.h"
+#include "formats/safetensors_shards.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {
@@ -24,12 +26,6 @@ constexpr std::uint64_t kMostCount = std::uint64_t{1} << 53;  // steps, samples,
 constexpr Bytes kMostFile = Bytes{1} << 62;
 
 std::string dump(const Json& json) { return json_text(json, 1) + "\n"; }
-
-std::uint64_t hash_of(const std::string& text) {
-  Hash64 hash;
-  hash.update(std::as_bytes(std::span(text)));
-  return hash.value();
-}
 
 // Reads fields of known kinds; `field` in messages is the path to them.
 class FieldReader {
@@ -111,6 +107,23 @@ RunState read_state(const Json& json, const FieldReader& reader) {
   return state;
 }
 
+// All files are of as many ranks; of several there is an index.
+void read_files(const Json& json, const FieldReader& reader, Manifest& manifest) {
+  std::optional<int> ranks;
+  for (const auto& [name, file] : reader.object(json, "files").items()) {
+    const std::string field = "files." + name;
+    const std::optional<int> its = name == formats::kIndexName ? ranks : ranks_of_name(name);
+    if (name != formats::kIndexName && !its) reader.refuse(field, "is no file of a checkpoint");
+    if (ranks && its != ranks) reader.refuse(field, "is not one of " + std::to_string(*ranks) + ", as others are");
+    ranks = its;
+    manifest.files[name] = {reader.number(reader.member(file, "bytes"), field + ".bytes", kMostFile),
+                            reader.hash(reader.member(file, "header"), field + ".header")};
+  }
+  manifest.ranks = ranks.value_or(1);
+  if (manifest.ranks > 1 || manifest.files.count(formats::kIndexName) == 0) return;
+  reader.refuse(std::string("files.") + formats::kIndexName, "is no file of a checkpoint of one process");
+}
+
 void check_format(const Json& json, const FieldReader& reader) {
   if (reader.text(reader.member(json, "format"), "format") != kFormat) reader.refuse("format", "is not l2l-checkpoint");
   const std::uint64_t version = reader.number(reader.member(json, "version"), "version");
@@ -127,12 +140,7 @@ Manifest read_fields(const Json& json, const FieldReader& reader) {
   for (const auto& [name, count] : reader.object(json, "update_counts").items()) {
     manifest.update_counts[name] = reader.number(count, "update_counts." + name, kMostCount);
   }
-  for (const auto& [name, file] : reader.object(json, "files").items()) {
-    const std::string field = "files." + name;
-    if (name != kModelName && name != kOptimizerName) reader.refuse(field, "is no file of a checkpoint");
-    manifest.files[name] = {reader.number(reader.member(file, "bytes"), field + ".bytes", kMostFile),
-                            reader.hash(reader.member(file, "header"), field + ".header")};
-  }
+  read_files(json, reader, manifest);
   for (const auto& [name, hash] : reader.object(json, "tensors").items()) {
     manifest.tensors[name] = reader.hash(hash, "tensors." + name);
   }
@@ -170,9 +178,12 @@ std::string to_text(const Manifest& manifest) {
 
 Manifest read_manifest(const std::filesystem::path& folder) {
   const InputFile file(folder / kManifestName);
-  const FieldReader reader(file.path());
-  if (file.bytes() > kMostBytes) reader.refuse("size", "over 256 MiB");
-  const std::string text = file.text();
+  if (file.bytes() > kMostBytes) FieldReader(file.path()).refuse("size", "over 256 MiB");
+  return parse_manifest(file.text(), file.path());
+}
+
+Manifest parse_manifest(const std::string& text, const std::filesystem::path& file) {
+  const FieldReader reader(file);
   const Json json = parse_json(text);
   if (json.is_discarded()) reader.refuse("text", "is not JSON in UTF-8");
   const Manifest manifest = read_fields(json, reader);

@@ -5,9 +5,9 @@
 //    "base": HEX (where frozen parameters come from files), "without_frozen": true (where they are in these alone),
 //    "update_counts": {GROUP: n}, "files": {NAME: {"bytes": n, "header": HEX}}, "tensors": {NAME: HEX}, "xxh64": HEX}
 //
-// Hashes are XXH64 in 16 hexadecimal digits: of everything before the tensors of a file, of a tensor's bytes, and of
-// this text without its own hash. Together they cover every byte. The text of a manifest is unique; any other spelling
-// of the same content is refused.
+// Hashes are XXH64 in 16 hexadecimal digits: of everything before the tensors of a file (of an index all of it), of a
+// tensor's bytes, and of this text without its own hash. Together they cover every byte. The text of a manifest is
+// unique; any other spelling of the same content is refused.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,7 @@ struct ManifestFile {
 
 struct Manifest {
   RunState state;
+  int ranks = 1;                                       // that have written it; follows from the names of files
   std::map<std::string, std::uint64_t> update_counts;  // by group
   std::map<std::string, ManifestFile> files;           // names without folder
   std::map<std::string, std::uint64_t> tensors;        // hashes, by name
@@ -36,6 +37,8 @@ struct Manifest {
 
 std::string to_text(const Manifest& manifest);
 
+// `text`: as to_text() gives it. Throws CorruptFile naming `file`, the field and the reason.
+Manifest parse_manifest(const std::string& text, const std::filesystem::path& file);
 // Throws CorruptFile naming the file, the field and the reason.
 Manifest read_manifest(const std::filesystem::path& folder);
 

@@ -50,20 +50,20 @@ std::string scales_name(const std::string& moment) { return moment + ".scales"; 
 Shape scales_shape(const Shape& parameter) { return {scales_of(parameter.elements())}; }
 
 void SavedMoment::read(const RawMoment& destination) const {
-  file.read_raw(codes, destination.first, destination.codes);
-  if (scales != nullptr) {
-    file.read_raw(*scales, scales_of(destination.first), std::as_writable_bytes(destination.scales));
+  codes.file->read_raw(*codes.entry, destination.first, destination.codes);
+  if (scales.entry != nullptr) {
+    scales.file->read_raw(*scales.entry, scales_of(destination.first), std::as_writable_bytes(destination.scales));
   }
 }
 
 void SavedMoment::read(std::int64_t first, std::span<float> values) const {
-  if (format() == MomentFormat::f32) return file.read(codes, first, values);
+  if (format() == MomentFormat::f32) return codes.file->read(*codes.entry, first, values);
   std::vector<std::byte> code_buffer(values.size() * optimizers::code_bytes(format()));
   std::vector<std::uint16_t> scale_buffer;
-  file.read_raw(codes, first, code_buffer);
-  if (scales != nullptr) {
+  codes.file->read_raw(*codes.entry, first, code_buffer);
+  if (scales.entry != nullptr) {
     scale_buffer.resize(static_cast<std::size_t>(scales_of(static_cast<std::int64_t>(values.size()))));
-    file.read_raw(*scales, scales_of(first), std::as_writable_bytes(std::span(scale_buffer)));
+    scales.file->read_raw(*scales.entry, scales_of(first), std::as_writable_bytes(std::span(scale_buffer)));
   }
   if (earlier) {
     for (std::size_t i = 0; i < values.size(); ++i) {

@@ -14,7 +14,7 @@
 
 #include "eps/checkpoint/checkpoint_parts.h"
 #include "eps/group_memory.h"
-#include "formats/safetensors.h"
+#include "formats/safetensors_shards.h"
 
 namespace l2l::eps {
 
@@ -25,15 +25,14 @@ std::optional<optimizers::MomentFormat> moment_format(const std::string& dtype, 
 std::string scales_name(const std::string& moment);
 Shape scales_shape(const Shape& parameter);
 
-// A moment of a parameter in a file whose tensors were checked.
+// A moment of a parameter in files whose tensors were checked.
 struct SavedMoment {
-  const formats::SafetensorsFile& file;
-  const formats::TensorEntry& codes;
-  const formats::TensorEntry* scales;  // of int8
+  formats::ShardedTensor codes;
+  formats::ShardedTensor scales;  // of int8
   StatePart moment;
   bool earlier = false;  // the earlier codes of 8 bits
 
-  optimizers::MomentFormat format() const { return moment_format(codes.dtype, moment).value(); }
+  optimizers::MomentFormat format() const { return moment_format(codes.entry->dtype, moment).value(); }
   // What `destination` holds of the parameter, without conversion; it has the same format, which is not an earlier one.
   void read(const RawMoment& destination) const;
   // Elements [first, first + size of `values`), at most kPiece, as fp32. `first` is a multiple of 512.

@@ -1,5 +1,7 @@
 #include "eps/checkpoint/tensor_list.h"
 
+#include <algorithm>
+
 #include "eps/checkpoint/checkpoint_parts.h"
 #include "eps/checkpoint/moment_tensors.h"
 
@@ -36,21 +38,31 @@ const std::map<std::string, std::string>& checkpoint_metadata() {
 }
 
 TensorList::TensorList(const ModelLayout& layout, const StateTypes& types, std::span<const StatePart> parts,
-                       bool without_frozen) {
-  for (const GroupSpec& group : layout.groups) {
+                       bool without_frozen, const WriterShare& share) {
+  for (std::size_t group = 0; group < layout.groups.size(); ++group) {
     first.push_back(tensors.size());
-    for (const ParameterSpec& parameter : group.parameters) {
+    if (!share.has(group)) continue;
+    for (const ParameterSpec& parameter : layout.groups[group].parameters) {
       if (without_frozen && !parameter.trained) continue;
       for (const StatePart part : parts) add_tensors(tensors, parameter, part, types);
     }
   }
 }
 
-CheckpointSize checkpoint_size(const ModelLayout& layout, const StateTypes& types, bool without_frozen) {
-  const auto bytes = [&](std::span<const StatePart> parts) {
-    return formats::safetensors_bytes(TensorList(layout, types, parts, without_frozen).tensors, checkpoint_metadata());
+CheckpointSize checkpoint_size(const ModelLayout& layout, const StateTypes& types, bool without_frozen,
+                               std::span<const int> writers, int ranks) {
+  CheckpointSize size;
+  const auto bytes = [&](std::span<const StatePart> parts, int rank) {
+    const TensorList list(layout, types, parts, without_frozen, {rank, writers});
+    const Bytes of_file = formats::safetensors_bytes(list.tensors, checkpoint_metadata());
+    size.largest = std::max(size.largest, of_file);
+    return of_file;
   };
-  return {bytes(kModelParts), bytes(optimizer_parts(types.moment_count))};
+  for (int rank = 0; rank < ranks; ++rank) {
+    size.model += bytes(kModelParts, rank);
+    size.optimizer += bytes(optimizer_parts(types.moment_count), rank);
+  }
+  return size;
 }
 
 }  // namespace l2l::eps

@@ -209,8 +209,9 @@ class L2L_API Trainer {
   void prepare(const std::function<void(std::uint64_t, std::uint64_t)>& loading = {});
 
   // Checks that options().checkpoint.directory can hold this run's checkpoints: that it can be made and written, that
-  // there is room for two at a time, and that no limit on file sizes is in the way. Leaves nothing behind. Throws
-  // BadInput naming need and shortfall; does nothing where no directory is set.
+  // there is room for two at a time, and that no limit on file sizes is in the way; of several ranks, that all see what
+  // one makes there. Leaves nothing behind. Throws BadInput naming need and shortfall; does nothing where no directory
+  // is set.
   void check_checkpoint_directory() const;
   // The same, but the directory stays, what a crash left there is removed, and this Trainer holds it for its life:
   // another one that wants to save there, in this process or another, is refused with BadInput that names this process.
@@ -259,11 +260,14 @@ class L2L_API Trainer {
   std::int64_t completed_steps() const;
   // Which of the processes that train together this is (distributed.kind), and how many there are. All of them make the
   // same calls in the same order, and have one Trainer. Losses, norms and evaluations are those of all; rank 0 writes
-  // what a run writes. Where one fails by itself, all are ended.
+  // what a run writes, and of checkpoints each its part. Where one fails by itself, all are ended; a save that fails on
+  // any throws the same on all.
   int rank() const;
   int ranks() const;
   // Whether it is so on any of them.
   bool on_any_rank(bool here);
+  // Whether what was thrown last ended all of them, each with an error of its own: nobody needs to be told.
+  bool ended_together() const;
 
   // Between steps: the layers of everything that follows, by id, in their order. Any of model.blocks and model.reserve,
   // of a custom model but for the last, which stays. Does not wait for updates. A layer keeps its parameters, moments

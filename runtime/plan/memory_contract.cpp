@@ -138,7 +138,9 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
 
 eps::CheckpointSize checkpoint_size(const RunPlan& plan) {
   const bool without_frozen = !plan.options.model.base.empty() && plan.options.lora.rank > 0;
-  return eps::checkpoint_size(plan.model.layout, eps::state_types(plan.store), without_frozen);
+  const std::vector<int> writers = eps::ParameterStore::writers(plan.model.layout, plan.store);
+  return eps::checkpoint_size(plan.model.layout, eps::state_types(plan.store), without_frozen, writers,
+                              plan.store.rank.count);
 }
 
 MemoryContract memory_contract(const RunPlan& plan) { return memory_contract(plan, checkpoint_size(plan)); }

@@ -49,6 +49,7 @@ class Suite {
     channels();
     if (size_ > 1 && ranks_.traffic() != expected_) wrong("traffic");
     parts();
+    texts();
     ranks_.barrier();
     return wrong_;
   }
@@ -93,6 +94,18 @@ class Suite {
     ranks_.gather(root, mine, sizes, all)->wait();
     if (me_ == root) expect_equal(all, gathered(number), "gather " + std::to_string(number));
     count(me_ == root ? Traffic{0, all.size() - own} : Traffic{own, 0});
+  }
+
+  // Of several lengths, with zeros in them; that of rank 0 is empty.
+  void texts() {
+    const auto text_of = [](int rank) {
+      return std::string(static_cast<std::size_t>(rank) * 1000, '\0') + (rank > 0 ? "end" : "");
+    };
+    const std::vector<std::string> all = ranks_.gather_texts(text_of(me_));
+    for (int rank = 0; rank < size_; ++rank) {
+      if (all.size() != static_cast<std::size_t>(size_) || all[static_cast<std::size_t>(rank)] != text_of(rank))
+        wrong("texts");
+    }
   }
 
   void all_to_all(int number) {

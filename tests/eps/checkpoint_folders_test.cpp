@@ -127,6 +127,8 @@ TEST(CheckpointFolders, AnInterruptedSaveDisturbsNobodyAndIsClearedLater) {
   save_checkpoint(folder.path(), run.store, at_step(2), 2);
   EXPECT_FALSE(fs::exists(stale));
   EXPECT_TRUE(fs::exists(alive)) << "its process still writes";
+  remove_stale(folder.path(), /*alone=*/true);
+  EXPECT_FALSE(fs::exists(alive)) << "it cannot be of this directory's run";
 }
 
 TEST(CheckpointFolders, AFailedSaveLeavesTheOldOneAndNoRubbish) {

@@ -61,7 +61,8 @@ TEST(CheckpointMoments, LieInTheirOwnFormat) {
     run.train(0, 1);
     const fs::path saved = save_checkpoint(folder.path(), run.store, {1, 1, 0, ""}, 1);
     const formats::SafetensorsFile file(saved / kOptimizerName);
-    const CheckpointSize size = checkpoint_size(toy_layout(), state_types(run.options), /*without_frozen=*/false);
+    const CheckpointSize size =
+        checkpoint_size(toy_layout(), state_types(run.options), /*without_frozen=*/false, run.store.writers(), 1);
     EXPECT_EQ(size.model, fs::file_size(saved / kModelName));
     EXPECT_EQ(size.optimizer, fs::file_size(saved / kOptimizerName));
     EXPECT_EQ(file.find("wte.weight.moment1")->dtype, c.first);

@@ -5,6 +5,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "eps/checkpoint/checkpoint_folders.h"
+#include "tests/support/locked_disk.h"
 #include "tests/support/parameter_state.h"
 
 namespace l2l::eps::testing {
@@ -13,6 +14,7 @@ namespace {
 
 using ::l2l::testing::DiskFault;
 using ::l2l::testing::FailingDisk;
+using ::l2l::testing::LockedDisk;
 using ::l2l::testing::MemoryDisk;
 using ::l2l::testing::PowerLoss;
 
@@ -45,7 +47,8 @@ std::string show(const Saved& saved) {
 }
 
 // A new save works and leaves nothing but itself and what was set aside.
-std::string problem_of_next_save(TestRun& run) {
+std::string problem_of_next_save() {
+  static TestRun run(small_layout());
   change(run.store, 1'000'000);
   save_checkpoint(kDirectory, run.store, run.store.begin_save(), at_step(100), 1);
   const std::optional<Saved> found = resume(kDirectory);
@@ -87,7 +90,9 @@ std::optional<Saved> resume(const fs::path& directory) {
   return std::nullopt;
 }
 
-CrashScenario::CrashScenario() : run_(std::make_unique<TestRun>(small_layout())) {
+CrashScenario::CrashScenario(int ranks) {
+  if (ranks == 1) run_ = std::make_unique<TestRun>(small_layout());
+  if (ranks > 1) ranks_ = std::make_unique<RankStores>(small_layout(), ranks);
   promise({});
   disk_.make_folder("/data");  // as a process that was killed before it synced "/"
 }
@@ -98,9 +103,26 @@ void CrashScenario::promise(Promise promise) {
   promises_.push_back(std::move(promise));
 }
 
+void CrashScenario::change_state() {
+  const std::uint64_t version = 1000 * ++version_;
+  if (run_) return change(run_->store, version);
+  ranks_->all([&](StoreOfRank& rank) { change(rank.store(), version); });
+}
+
+std::uint64_t CrashScenario::state_hash() { return run_ ? run_->store.state_hash() : ranks_->state_hash(); }
+
+void CrashScenario::save_state(std::uint64_t step, int keep) {
+  if (run_) {
+    save_checkpoint(kDirectory, run_->store, run_->store.begin_save(), at_step(step), keep);
+    return;
+  }
+  const std::vector<std::string> thrown = ranks_->try_save(kDirectory, at_step(step), keep);
+  if (!thrown[0].empty()) throw Error(thrown[0]);
+}
+
 std::size_t CrashScenario::save(std::uint64_t step, int keep, std::size_t killed_at) {
-  change(run_->store, 1000 * ++version_);
-  const Saved saved{step, run_->store.state_hash()};
+  change_state();
+  const Saved saved{step, state_hash()};
 
   Promise during = promises_.back();
   during.newest.insert(saved);
@@ -113,9 +135,10 @@ std::size_t CrashScenario::save(std::uint64_t step, int keep, std::size_t killed
   promise(during);
 
   FailingDisk disk(disk_, {killed_at, EIO, true});
-  FileSystemOverride replaced(disk);
+  LockedDisk of_all(([&]() -> FileSystem& { return disk; }));
+  FileSystemOverride replaced(of_all);
   try {
-    save_checkpoint(kDirectory, run_->store, run_->store.begin_save(), at_step(step), keep);
+    save_state(step, keep);
   } catch (const Error&) {
     if (killed_at == 0) throw;
   }
@@ -178,7 +201,7 @@ std::string CrashScenario::problem(const PowerLoss& loss) const {
         if (whole.count(saved) == 0) return show(saved) + " is lost";
       }
     }
-    return problem_of_next_save(*run_);
+    return problem_of_next_save();
   } catch (const Error& error) {
     return error.what();
   }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/eps/small_checkpoint.h"
+#include "tests/eps/rank_stores.h"
 #include "tests/support/failing_disk.h"
 #include "tests/support/memory_disk.h"
 
@@ -30,7 +30,8 @@ std::optional<Saved> resume(const std::filesystem::path& directory);
 // Does things to the folder kDirectory of a MemoryDisk and writes down which checkpoints they promise.
 class CrashScenario {
  public:
-  CrashScenario();
+  // With `ranks` above 1 as many save together.
+  explicit CrashScenario(int ranks = 1);
 
   // Saves a state that no other save has; with `killed_at` a process that is killed at that call of the file system.
   // Returns the number of calls.
@@ -54,9 +55,14 @@ class CrashScenario {
 
   const Promise& promised(std::size_t operations) const;
   void promise(Promise promise);
+  // Of all ranks.
+  void change_state();
+  std::uint64_t state_hash();
+  void save_state(std::uint64_t step, int keep);
 
   ::l2l::testing::MemoryDisk disk_;
-  std::unique_ptr<TestRun> run_;
+  std::unique_ptr<TestRun> run_;       // of one rank
+  std::unique_ptr<RankStores> ranks_;  // of several
   std::uint64_t version_ = 0;
   std::vector<Promise> promises_;
   std::vector<Saved> there_;  // in the directory, oldest first

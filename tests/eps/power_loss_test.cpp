@@ -96,6 +96,27 @@ TEST_F(PowerLossTest, AtAnyMomentLeavesAnOldOrANewCheckpoint) {
 
 TEST_F(PowerLossTest, EveryFsyncIsNeeded) { expect_every_sync_is_needed(life(), 0); }
 
+// The same of ranks that save together.
+CrashScenario life_of_ranks() {
+  CrashScenario scenario(3);
+  scenario.save(1, 1);
+  scenario.save(2, 1);
+  scenario.save(2, 1);
+  scenario.leave_stale_folder();
+  scenario.save(3, 2);
+  scenario.save(4, 2);
+  return scenario;
+}
+
+TEST_F(PowerLossTest, AtAnyMomentOfRanksLeavesAnOldOrANewCheckpoint) {
+  const CrashScenario scenario = life_of_ranks();
+  std::size_t crashes = 0;
+  EXPECT_EQ(first_problem(scenario, 0, {}, &crashes), "");
+  std::cout << scenario.disk().operations() << " operations, " << crashes << " crashes\n";
+}
+
+TEST_F(PowerLossTest, EveryFsyncOfRanksIsNeeded) { expect_every_sync_is_needed(life_of_ranks(), 0); }
+
 using Before = void (*)(CrashScenario&);
 constexpr Before kNothing = [](CrashScenario&) {};
 constexpr Before kTwoSaves = [](CrashScenario& scenario) {
@@ -103,10 +124,10 @@ constexpr Before kTwoSaves = [](CrashScenario& scenario) {
   scenario.save(2, 1);
 };
 
-// `before`, a save of step 2 whose process is killed at call `kill`, and one of another process. Returns the scenario
-// and the operation at which the first one died.
-std::pair<CrashScenario, std::size_t> killed(Before before, std::size_t kill) {
-  std::pair<CrashScenario, std::size_t> result;
+// `before`, a save of step 2 whose processes are killed at call `kill`, and one of other processes. Returns the
+// scenario and the operation at which the first ones died.
+std::pair<CrashScenario, std::size_t> killed(Before before, std::size_t kill, int ranks = 1) {
+  std::pair<CrashScenario, std::size_t> result(ranks, 0);
   before(result.first);
   result.first.save(2, 1, kill);
   result.second = result.first.disk().operations();
@@ -114,8 +135,8 @@ std::pair<CrashScenario, std::size_t> killed(Before before, std::size_t kill) {
   return result;
 }
 
-std::size_t calls_of_a_save(Before before) {
-  CrashScenario scenario;
+std::size_t calls_of_a_save(Before before, int ranks = 1) {
+  CrashScenario scenario(ranks);
   before(scenario);
   return scenario.save(2, 1);
 }
@@ -133,6 +154,19 @@ TEST_F(PowerLossTest, AfterAKillAndARestartLeavesAnOldOrANewCheckpoint) {
     EXPECT_GT(kills, 20u);
     std::cout << kills << " kills, " << crashes << " crashes\n";
   }
+}
+
+TEST_F(PowerLossTest, AfterAKillOfAllRanksLeavesAnOldOrANewCheckpoint) {
+  std::size_t last = 0, crashes = 0, kills = 0;
+  for (std::size_t kill = 1; kill <= calls_of_a_save(kTwoSaves, 2); ++kill) {
+    const auto [scenario, death] = killed(kTwoSaves, kill, 2);
+    if (death == last) continue;
+    last = death;
+    ++kills;
+    ASSERT_EQ(first_problem(scenario, death, {}, &crashes), "") << "killed at call " << kill;
+  }
+  EXPECT_GT(kills, 30u);
+  std::cout << kills << " kills, " << crashes << " crashes\n";
 }
 
 // Kills after the operation whose description holds `what`.

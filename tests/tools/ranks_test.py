@@ -3,46 +3,19 @@
 
     ranks_test.py FOLDER_OF_THE_TOOLS MPIRUN RANKS_PROGRAM [--kills N] [--seed N]
 """
-import argparse
 import json
 import os
-import pathlib
 import random
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-import unittest
 
-# As root, on fewer cores than ranks, and in containers that do not let one process read another's memory.
-SURROUNDINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+import rank_runs
+from rank_runs import ARGUMENTS
 
-CONFIG = """
-[model]
-layers = 3
-hidden = 32
-heads = 2
-sequence = 16
-dropout = 0.1
-[data]
-train = ["text"]
-[batch]
-micro_batch = 2
-micro_batches = 24
-[optimizer]
-learning_rate = 1e-2
-[device]
-kind = "host"
-threads = 1
-[eps]
-threads = 1
-[run]
-steps = 6
-"""
 # What each run of several processes is compared in with one of as many devices.
 CASES = {
     "eager": [],
@@ -63,31 +36,7 @@ CASES = {
 }
 
 
-class Ranks(unittest.TestCase):
-    def setUp(self):
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.path = pathlib.Path(place.name)
-        (self.path / "text").write_text("the quick brown fox jumps over the lazy dog. " * 200)
-        (self.path / "run.toml").write_text(CONFIG)
-
-    def command(self, ranks, *arguments, settings=()):
-        launcher = [] if ranks == 1 else [MPIRUN, "-n", str(ranks)]
-        named = [word for setting in settings for word in ("--set", setting)]
-        return [*launcher, TOOLS / "l2l-train", "run.toml", *named, *arguments]
-
-    def environment(self):
-        return {**os.environ, **SURROUNDINGS}
-
-    def run_ranks(self, ranks, *arguments, settings=(), expected=0):
-        """The last line of rank 0, and all messages."""
-        done = subprocess.run(self.command(ranks, *arguments, settings=settings), cwd=self.path, capture_output=True, text=True,
-                              timeout=300, env=self.environment(), check=False)
-        self.assertEqual(done.returncode, expected, done.stderr)
-        lines = done.stdout.splitlines()
-        self.assertLessEqual(len(lines), 1, done.stdout)
-        return (json.loads(lines[0]) if lines else None), done.stderr
-
+class Ranks(rank_runs.RankRuns):
     def expect_same(self, settings, ranks, devices=1):
         """Of `ranks` processes with `devices` devices each, and of one with all of them."""
         alone, _ = self.run_ranks(1, "--quiet", settings=[*settings, f"device.count={ranks * devices}"])
@@ -153,27 +102,10 @@ class Ranks(unittest.TestCase):
         self.assertEqual(messages.count("saved out/checkpoints/step-00000006"), 1, messages)
         self.assertEqual(len((self.path / "out/metrics.jsonl").read_text().splitlines()), 6)
 
-    def test_any_number_of_ranks_goes_on(self):
-        every = ["checkpoint.directory=\"whole\"", "checkpoint.every=2"]
-        for name in ("eager", "held", "LAMB", "int8 moments", "fp16, with overflows"):
-            with self.subTest(name):
-                settings = [*CASES[name], "device.count=1"]
-                whole, _ = self.run_ranks(4, "--quiet", settings=[*settings, *every])
-                first, _ = self.run_ranks(4, "--quiet", "--steps", "3",
-                                          settings=[*settings, 'checkpoint.directory="first"', "checkpoint.every=2"])
-                self.assertNotEqual(first["weights_hash"], whole["weights_hash"])
-                again, _ = self.run_ranks(4, "--quiet", "--resume", "first", settings=[*settings, 'checkpoint.directory="again"'])
-                self.assertEqual(again["weights_hash"], whole["weights_hash"])
-                for ranks in (1, 2, 3, 8):  # the state is the same; another number of summands gives other bits
-                    other, _ = self.run_ranks(ranks, "--quiet", "--steps", "3", "--resume", "first", settings=settings)
-                    self.assertEqual(other["weights_hash"], first["weights_hash"], ranks)
-                devices, _ = self.run_ranks(2, "--quiet", "--resume", "first", settings=[*CASES[name], "device.count=2"])
-                self.assertEqual(devices["weights_hash"], whole["weights_hash"])
-
     def test_what_does_not_fit_together_is_refused(self):
-        line = f"{TOOLS / 'l2l-train'} run.toml --quiet"
+        line = f"{ARGUMENTS.tools / 'l2l-train'} run.toml --quiet"
         other = ["bash", "-c", f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec {line} --set run.seed=7; else exec {line}; fi']
-        done = subprocess.run([MPIRUN, "-n", "2", *other], cwd=self.path, capture_output=True, text=True, timeout=120,
+        done = subprocess.run([ARGUMENTS.mpirun, "-n", "2", *other], cwd=self.path, capture_output=True, text=True, timeout=120,
                               env=self.environment(), check=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("rank 1 has run.seed = 7, but rank 0 has run.seed = 1", done.stderr)
@@ -183,7 +115,7 @@ class Ranks(unittest.TestCase):
 
     def test_without_a_config_there_is_one_process(self):
         (self.path / "rows.jsonl").write_text('{"text": "a"}\n')
-        done = subprocess.run([MPIRUN, "-n", "2", TOOLS / "l2l-train", "--pretrained", "none", "--data", "rows.jsonl", "--output", "out"],
+        done = subprocess.run([ARGUMENTS.mpirun, "-n", "2", ARGUMENTS.tools / "l2l-train", "--pretrained", "none", "--data", "rows.jsonl", "--output", "out"],
                               cwd=self.path, capture_output=True, text=True, timeout=120, env=self.environment(), check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("give several processes a CONFIG", done.stderr)
@@ -191,10 +123,10 @@ class Ranks(unittest.TestCase):
 
     def test_other_validation_data_are_refused(self):
         (self.path / "short").write_text("the quick brown fox. " * 20)
-        line = f"{TOOLS / 'l2l-train'} run.toml --quiet --set data.validation="
+        line = f"{ARGUMENTS.tools / 'l2l-train'} run.toml --quiet --set data.validation="
         for other in ("'[\"short\"]'", "'[]'"):
             command = ["bash", "-c", f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec {line}{other}; else exec {line}\'["text"]\'; fi']
-            done = subprocess.run([MPIRUN, "-n", "2", *command], cwd=self.path, capture_output=True, text=True, timeout=120,
+            done = subprocess.run([ARGUMENTS.mpirun, "-n", "2", *command], cwd=self.path, capture_output=True, text=True, timeout=120,
                                   env=self.environment(), check=False)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("rank 1 has validation data = ", done.stderr)
@@ -208,7 +140,7 @@ class Ranks(unittest.TestCase):
             self.wait_for("no process is left", lambda: not self.processes())
 
     def run_program(self, mode):
-        return subprocess.run([MPIRUN, "-n", "2", PROGRAM, "text", "checkpoints", mode], cwd=self.path, capture_output=True, text=True,
+        return subprocess.run([ARGUMENTS.mpirun, "-n", "2", ARGUMENTS.program, "text", "checkpoints", mode], cwd=self.path, capture_output=True, text=True,
                               timeout=120, env=self.environment(), check=False)
 
     def test_a_program_has_a_trainer_after_another_and_state_that_was_gathered_is_forgotten(self):
@@ -238,45 +170,12 @@ class Ranks(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("torchrun started 2 processes", done.stderr)
 
-    def processes(self):
-        """Of l2l-train that run in this folder, by rank."""
-        found = {}
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                if not entry.name.isdigit() or os.readlink(entry / "cwd") != str(self.path):
-                    continue
-                words = (entry / "environ").read_bytes().split(b"\0")
-                rank = [word for word in words if word.startswith(b"OMPI_COMM_WORLD_RANK=")]
-                if rank and os.readlink(entry / "exe").endswith("l2l-train"):
-                    found[int(rank[0].split(b"=")[1])] = int(entry.name)
-            except OSError:
-                continue
-        return found
-
-    def start(self, ranks, *arguments, settings=()):
-        self.log = open(self.path / "log", "w")
-        self.addCleanup(self.log.close)
-        run = subprocess.Popen(self.command(ranks, *arguments, settings=settings), cwd=self.path, stdout=subprocess.PIPE,
-                               stderr=self.log, text=True, env=self.environment())
-        self.addCleanup(run.stdout.close)
-        self.addCleanup(run.kill)
-        return run
-
-    def messages(self):
-        return (self.path / "log").read_text()
-
-    def wait_for(self, what, condition):
-        deadline = time.monotonic() + 60
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.01)
-
     def test_a_signal_to_one_rank_saves_and_ends_all(self):
         for rank in (0, 2):
             with self.subTest(rank=rank):
                 directory = f"stopped-{rank}"
                 run = self.start(3, settings=["run.steps=100000", f'checkpoint.directory="{directory}"', 'optimizer.clip="global"'])
-                self.wait_for("the first steps", lambda: re.search(r"^step \d", self.messages(), re.MULTILINE))
+                self.wait_for_steps()
                 os.kill(self.processes()[rank], signal.SIGTERM)
                 out, _ = run.communicate(timeout=60)
                 self.assertEqual(run.returncode, 0, self.messages())
@@ -286,7 +185,7 @@ class Ranks(unittest.TestCase):
 
     def test_a_rank_that_is_stopped_is_named(self):
         run = self.start(3, settings=["run.steps=1000000", "distributed.timeout=8"])
-        self.wait_for("the first steps", lambda: re.search(r"^step \d", self.messages(), re.MULTILINE))
+        self.wait_for_steps()
         stopped = self.processes()[1]
         os.kill(stopped, signal.SIGSTOP)
         run.communicate(timeout=60)
@@ -306,12 +205,12 @@ class Ranks(unittest.TestCase):
     def test_a_rank_that_dies_ends_all_and_what_was_saved_goes_on(self):
         settings = ["run.steps=40", 'optimizer.clip="global"', "checkpoint.every=3", 'checkpoint.directory="killed"']
         whole, _ = self.run_ranks(3, "--quiet", settings=[*settings[:2], 'checkpoint.directory="whole"'])
-        draw = random.Random(SEED)
+        draw = random.Random(ARGUMENTS.seed)
         kills = ended = 0
-        while kills < KILLS or ended == 0:
+        while kills < ARGUMENTS.kills or ended == 0:
             run = self.start(3, "--quiet", "--resume-if-any", settings=settings)
             self.wait_for("the processes", lambda: len(self.processes()) == 3 or run.poll() is not None)
-            deadline = time.monotonic() + (draw.uniform(0, 0.8) if kills < KILLS else 60)
+            deadline = time.monotonic() + (draw.uniform(0, 0.8) if kills < ARGUMENTS.kills else 60)
             while run.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.005)
             alive = self.processes()
@@ -331,12 +230,4 @@ class Ranks(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("tools", type=pathlib.Path)
-    parser.add_argument("mpirun")
-    parser.add_argument("program", type=pathlib.Path)
-    parser.add_argument("--kills", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=1)
-    chosen, rest = parser.parse_known_args()
-    TOOLS, MPIRUN, PROGRAM, KILLS, SEED = chosen.tools.resolve(), chosen.mpirun, chosen.program.resolve(), chosen.kills, chosen.seed
-    unittest.main(argv=[sys.argv[0], *rest])
+    rank_runs.main(("--kills", 8), ("--seed", 1), paths=("program",))

@@ -100,7 +100,8 @@ int Run::run() {
 void Run::resume() {
   if (arguments_.resume.empty()) return;
   say("resumed from " + trainer_.resume(arguments_.resume, arguments_.allow_change).string());
-  if (const std::string nothing = nothing_left(); !nothing.empty()) print_message(nothing);
+  const std::string nothing = nothing_left();
+  if (!nothing.empty() && trainer_.rank() == 0) print_message(nothing);
 }
 
 // Makes the files of the run.
