@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 
@@ -52,20 +53,31 @@ bool CpuSet::apply(int thread) const {
   return sched_setaffinity(thread, sizeof words_, reinterpret_cast<const cpu_set_t*>(words_.data())) == 0;
 }
 
-int cpus_of_ancestors() {
-  int most = 0;
-  for (int process = getppid(); process > 0;) {
-    most = std::max(most, CpuSet::of_process(process).count());
-    // "PID (NAME) STATE PARENT ...", and a name may have parentheses.
-    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    std::istringstream rest(text.substr(std::min(text.rfind(')') + 1, text.size())));
-    char state = 0;
-    process = 0;
-    rest >> state >> process;
+namespace {
+
+std::string text_of(int process, const char* file) {
+  std::ifstream stream("/proc/" + std::to_string(process) + "/" + file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// 0: not known.
+int parent_of(int process) {
+  const std::string text = text_of(process, "stat");  // "PID (NAME) STATE PARENT ...", and a name may have parentheses
+  std::istringstream rest(text.substr(std::min(text.rfind(')') + 1, text.size())));
+  char state = 0;
+  int parent = 0;
+  rest >> state >> parent;
+  return parent;
+}
+
+}  // namespace
+
+int cpus_of_ancestor_without(const std::string& name) {
+  for (int process = getppid(); process > 0; process = parent_of(process)) {
+    const std::string environment = '\0' + text_of(process, "environ");
+    if (environment.find('\0' + name + '=') == std::string::npos) return CpuSet::of_process(process).count();
   }
-  return most;
+  return 0;
 }
 
 void bind_thread(const CpuSet& cpus) {

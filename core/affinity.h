@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <vector>
 
 namespace l2l {
@@ -32,9 +33,9 @@ class CpuSet {
   std::array<unsigned long, kMostCpus / kBits> words_{};
 };
 
-// Of the process that started this one, of what started that, and so on: the most CPUs that one of them may run on; 0
-// where the system does not tell.
-int cpus_of_ancestors();
+// On how many CPUs the nearest ancestor of this process may run that was started without the environment variable
+// `name`; 0 where the system does not tell.
+int cpus_of_ancestor_without(const std::string& name);
 
 // Keeps the calling thread on `cpus`; does nothing if they are empty. When the system refuses, the first call logs a
 // warning and the thread runs where it may.

@@ -62,6 +62,7 @@ class GradientRuns {
   DType type_ = DType::f32;
   std::size_t parts_ = 0;
   std::array<const void*, kMostContributions> at_;  // the run's contributions
+  // Of a tree the levels and its root; one more of the uses before.
   static constexpr std::size_t kMostSums = std::bit_width(std::size_t{kMostContributions}) + 1;  // of trees, at once
   alignas(64) std::array<std::array<float, kRunUnit>, kMostSums> sums_;
 };

@@ -52,8 +52,8 @@ Bytes ParameterStore::bytes_moved(const ModelLayout& layout, const StoreOptions&
   for (const LayerSpec& layer : layout.layers) {
     for (const LayerPart& part : layer.parts) {
       const auto trained = [&](const LayerPart& each) { return layout.gradient_elements_of(each) > 0; };
-      const bool checked_by_device = options.devices == 1 && options.rank.count == 1 && layout.uses(part.group) == 1 &&
-                                     std::ranges::count_if(layer.parts, trained) == 1 &&
+      const bool checked_by_device = options.device_squares && options.devices == 1 && options.rank.count == 1 &&
+                                     layout.uses(part.group) == 1 && std::ranges::count_if(layer.parts, trained) == 1 &&
                                      !layout.groups[static_cast<std::size_t>(part.group)].has_statistics();
       const auto [begin, end] = Implementation::shard_of(layout.groups[static_cast<std::size_t>(part.group)], options);
       const std::int64_t from = std::max(part.begin, begin);

@@ -39,7 +39,7 @@ std::vector<std::vector<ParameterStore::Implementation::Use>> ParameterStore::Im
   return uses;
 }
 
-// Each rank sends all its contributions as they are, and the rank that has the shard adds: in the order of devices,
+// Each rank sends all its contributions as they are, and the rank that has the shard adds: as a tree over devices,
 // whichever rank they are of.
 void ParameterStore::Implementation::add_gradients(RankExchange& exchange) {
   GroupData& group = groups[static_cast<std::size_t>(exchange.what.group)];

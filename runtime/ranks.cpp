@@ -1,6 +1,9 @@
 #include "runtime/ranks.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -125,32 +128,45 @@ void Ranks::abort(const std::string& reason) {
   if (several()) peers_->abort(reason);
 }
 
-void share_cores(Options& options, const Ranks& ranks) {
-  const int neighbours = ranks.neighbours();
-  if (neighbours == 1 || CpuSet::of_thread().count() < cpus_of_ancestors()) return;
-  const std::int64_t share = std::max(1, available_cores() / neighbours);
-  if (options.device.threads == 0) options.device.threads = std::max<std::int64_t>(1, share / options.device.count);
-  if (options.eps.threads == 0) options.eps.threads = share;
-}
-
 std::string binding_advice(int own, int launcher, int neighbours) {
   if (own == 0 || own >= launcher / neighbours) return {};
   return "may run on " + std::to_string(own) + " of the " + std::to_string(launcher) + " cores that " +
          std::to_string(neighbours) + (neighbours == 1 ? " process has" : " processes share") +
-         " on its machine, because its launcher binds it to them: start it with mpirun --bind-to none, or srun "
-         "--cpu-bind=none";
+         " on its machine, because mpirun binds it to them: start it with mpirun --bind-to none";
 }
 
+namespace {
+
 void warn_of_bindings(Ranks& ranks) {
-  if (!ranks.several()) return;
-  const std::string own = binding_advice(CpuSet::of_thread().count(), cpus_of_ancestors(), ranks.neighbours());
-  const std::vector<std::string> all = ranks.gather(own);
+  constexpr const char* kOfOpenMpi = "OMPI_COMM_WORLD_RANK";
+  const bool told = std::getenv(kOfOpenMpi) != nullptr;
+  const int launcher = told ? cpus_of_ancestor_without(kOfOpenMpi) : 0;
+  const std::vector<std::string> all =
+      ranks.gather(binding_advice(CpuSet::of_thread().count(), launcher, ranks.neighbours()));
   const auto given = [](const std::string& advice) { return !advice.empty(); };
   const auto first = std::ranges::find_if(all, given);
   if (ranks.rank() > 0 || first == all.end()) return;
   const auto others = std::ranges::count_if(all, given) - 1;
   log(LogLevel::warning, "rank " + std::to_string(first - all.begin()) + " " + *first +
                              (others > 0 ? " (so do " + std::to_string(others) + " others)" : ""));
+}
+
+}  // namespace
+
+void share_cores(Options& options, Ranks& ranks) {
+  if (!ranks.several()) return;
+  warn_of_bindings(ranks);
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  std::string own = host.data();
+  for (const int cpu : CpuSet::of_thread().list()) own += " " + std::to_string(cpu);
+  const std::vector<std::string> all = ranks.gather(own);
+  const auto sharing = static_cast<int>(std::ranges::count(all, own));
+  if (sharing == 1) return;
+  const std::int64_t share = std::max(1, available_cores() / sharing);
+  const std::int64_t devices = std::max<std::int64_t>(1, options.device.count);
+  if (options.device.threads == 0) options.device.threads = std::max<std::int64_t>(1, share / devices);
+  if (options.eps.threads == 0) options.eps.threads = share;
 }
 
 Ranks open_ranks(const std::string& kind) {

@@ -70,14 +70,12 @@ class Ranks {
   bool agreed_ = false;
 };
 
-// Divides the cores among the ranks on this machine, where the options leave threads open and the launcher has not
-// given each rank its own.
-void share_cores(Options& options, const Ranks& ranks);
-// Of a rank that may run on `own` cores, one of `neighbours` on a machine, where what launched it may run on
-// `launcher`: what to do where it has fewer than its share; else empty.
+// Where the options leave threads open, those of this rank: its share of the cores that it may run on, among the ranks
+// on its machine that may run on the same ones. Warns, on rank 0, of ranks that binding_advice() is for.
+void share_cores(Options& options, Ranks& ranks);
+// Of a rank that may run on `own` cores, one of `neighbours` on a machine, where mpirun may run on `launcher`: what to
+// do where it has fewer than its share; else empty.
 std::string binding_advice(int own, int launcher, int neighbours);
-// Warns, on rank 0, of the ranks to which that applies.
-void warn_of_bindings(Ranks& ranks);
 
 // `kind`: distributed.kind. Throws BadInput where it does not fit how this process was started.
 Ranks open_ranks(const std::string& kind);

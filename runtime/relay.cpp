@@ -85,8 +85,9 @@ void Relay::backward_pass(const Visit& turn) {
   }
 }
 
-// Within a part one microbatch after the other; of parts as a binary tree, ((0 + 1) + (2 + 3)) + .... The accumulators
-// are a stack of the sums that wait for their other half.
+// Within a part one microbatch after the other; of parts as a binary tree, ((0 + 1) + (2 + 3)) + ..., whose upper
+// levels the parameter server adds in the same way (eps/group_gradient.h). The accumulators are a stack of the sums
+// that wait for their other half.
 BufferView Relay::accumulate_gradients(int layer, BufferView wire) {
   const Bytes size = model_.gradient_bytes(layer, DType::f32);
   const auto sum = [&](std::size_t place) { return accumulators_[place].slice(0, size); };

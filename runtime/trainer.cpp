@@ -282,8 +282,8 @@ StepReport Trainer::Implementation::run_step() {
 Trainer::Trainer(Options options) : Trainer(std::move(options), Measuring{.seconds = 0}) {}
 Trainer::Trainer(Options options, Measuring measuring) {
   runtime::Ranks ranks = runtime::open_ranks(options.distributed.kind);
+  const std::int64_t device_threads = options.device.threads, eps_threads = options.eps.threads;
   runtime::share_cores(options, ranks);
-  runtime::warn_of_bindings(ranks);
   const auto make = [&] { implementation_ = std::make_unique<Implementation>(options, measuring, ranks); };
   if (ranks.several() && runtime::leaves_micro_batch(options)) {  // bits depend on it: rank 0 chooses for all
     ranks.together([&] {
@@ -296,6 +296,8 @@ Trainer::Trainer(Options options, Measuring measuring) {
     if (!implementation_) make();
   });
   ranks.together([&] { implementation_->check_ranks(ranks); });
+  implementation_->device_threads = device_threads;
+  implementation_->eps_threads = eps_threads;
   implementation_->measure_network(ranks);
   implementation_->ranks = std::move(ranks);
 }

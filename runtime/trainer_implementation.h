@@ -99,13 +99,14 @@ struct Trainer::Implementation {
   runtime::MemoryShare memory_share;                 // of updates
   std::unique_ptr<Watchdog> watchdog;                // made before the engine; none where the environment says so
   PeakResident peak;
-  bool stepped = false;             // this Trainer has made a step
-  bool handing_out = false;         // a function of the program reads what lies in the minibatch's memory
-  std::uint64_t step = 0;           // completed
-  std::uint64_t data_position = 0;  // samples consumed
-  std::uint64_t data_hash = 0;      // of `train`; constant after construction
-  std::vector<std::uint32_t> list;  // of layers, where they may be exchanged
-  std::uint64_t base_hash = 0;      // of model.base, where that is set, from the first use of the engine on
+  bool stepped = false;      // this Trainer has made a step
+  bool handing_out = false;  // a function of the program reads what lies in the minibatch's memory
+  std::int64_t device_threads = 0, eps_threads = 0;  // as the options had them, before ranks divided the cores
+  std::uint64_t step = 0;                            // completed
+  std::uint64_t data_position = 0;                   // samples consumed
+  std::uint64_t data_hash = 0;                       // of `train`; constant after construction
+  std::vector<std::uint32_t> list;                   // of layers, where they may be exchanged
+  std::uint64_t base_hash = 0;  // of model.base, where that is set, from the first use of the engine on
 };
 
 template <typename Body>

@@ -177,6 +177,8 @@ void Trainer::start_save() {
   finish_save();
   Options options = self.plan.options;
   options.lora.adapter.clear();  // what it brought is in the checkpoint
+  options.device.threads = self.device_threads;
+  options.eps.threads = self.eps_threads;
   eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(options), self.data_hash};
   state.base_hash = self.base_hash;
   state.without_frozen = self.base_hash != 0 && options.lora.rank > 0;

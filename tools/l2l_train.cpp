@@ -71,9 +71,10 @@ int run_alone(const TrainArguments& arguments, Trainer& trainer, Session& sessio
 int run(const TrainArguments& given, Trainer& trainer, Session& session) {
   if (trainer.ranks() == 1) return run_alone(given, trainer, session);
   try {
-    if (trainer.on_any_rank(!given.resume.empty()) && given.resume.empty()) {
-      throw BadInput("rank " + std::to_string(trainer.rank()) +
-                     " finds no checkpoint where another one does: the directory must be one that all see");
+    const bool some_resume = trainer.on_any_rank(!given.resume.empty());
+    if (trainer.on_any_rank(given.resume.empty()) && some_resume) {
+      throw BadInput(std::string("some processes find a checkpoint to go on from and others none (here: ") +
+                     (given.resume.empty() ? "none" : given.resume) + "): the directory must be one that all see");
     }
     return run_alone(arguments_of(given, trainer), trainer, session);
   } catch (const Error& error) {  // which may be of this rank alone, and then ends all before anybody could tell it

@@ -27,6 +27,7 @@ Options options_of_model(const std::filesystem::path& path, ModelArgument& model
   options.data.validation.clear();
   options.batch = {.micro_batch = 1, .micro_batches = 1};
   options.distributed.nodes = 0;  // however many have trained it
+  options.device.count = 1;
   options.checkpoint.directory.clear();
   options.recompute = {.policy = "full"};  // nothing is trained, so there is nothing to choose
   options.checkpoint.every = options.run.validate_every = options.run.patience = 0;

@@ -43,21 +43,21 @@ void check(int code, const char* call) {
 }
 
 // MPI, which a process can start once: from the first run to the end of the process, or as long as a program has it
-// that started it before. Threads call MPI in turn, each with the lock.
+// that started it before. Never destroyed: runs may outlive what is static. Threads call MPI in turn, each with the
+// lock.
 class Mpi {
  public:
-  // Throws BadInput where it does not start.
+  // Throws BadInput where it does not start, and after a failure, which leaves messages under way.
   static Mpi& started() {
-    static Mpi mpi;
-    return mpi;
-  }
-  ~Mpi() {
-    if (is_ours_ && !is_abandoned) MPI_Finalize();
+    static Mpi* const mpi = new Mpi;
+    if (is_abandoned) throw BadInput("an earlier run of this process has failed: start another process");
+    return *mpi;
   }
   Mpi(const Mpi&) = delete;
   Mpi& operator=(const Mpi&) = delete;
 
-  std::atomic<bool> is_abandoned{false};  // exchanges are under way that nobody waits for any more
+  static inline std::atomic<bool> is_abandoned{false};  // exchanges are under way that nobody waits for any more
+  static inline std::atomic<int> runs{0};               // that use it
   std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
 
  private:
@@ -66,8 +66,7 @@ class Mpi {
     MPI_Initialized(&running);
     MPI_Finalized(&ended);
     if (ended != 0) throw BadInput("MPI has ended in this process, and cannot be started again");
-    is_ours_ = running == 0;
-    if (!is_ours_) {
+    if (running != 0) {
       MPI_Query_thread(&threads);
       if (threads == MPI_THREAD_MULTIPLE) return;
       throw BadInput(
@@ -79,7 +78,12 @@ class Mpi {
     int ranks = 1;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     const std::optional<Launch> launch = mpi_launch();
-    if (ranks > 1 || !launch || launch->processes < 2) return;
+    if (ranks > 1 || !launch || launch->processes < 2) {
+      std::atexit([] {
+        if (!is_abandoned && runs == 0) MPI_Finalize();
+      });
+      return;
+    }
     refuse("the launcher started " + std::to_string(launch->processes) + " processes (" + launch->variable +
            "), but each sees itself alone: use the mpirun of the MPI that L2L was built with, or srun --mpi=pmix");
   }
@@ -88,15 +92,15 @@ class Mpi {
     throw BadInput(reason);
   }
 
-  bool is_ours_ = false;
   std::mutex mutex_;
 };
 
 // A run's use of MPI, which its transports and exchanges share.
 class World {
  public:
-  World() : mpi_(Mpi::started()) {}
+  World() : mpi_(Mpi::started()) { ++Mpi::runs; }
   ~World() {
+    --Mpi::runs;
     if (std::uncaught_exceptions() > 0 && !end_is_agreed) end_run("ended by an error");
   }
   World(const World&) = delete;
@@ -104,7 +108,7 @@ class World {
 
   std::atomic<bool> end_is_agreed{false};
   std::unique_lock<std::mutex> lock() { return mpi_.lock(); }
-  void abandon_exchanges() { mpi_.is_abandoned = true; }
+  void abandon_exchanges() { Mpi::is_abandoned = true; }
 
  private:
   Mpi& mpi_;

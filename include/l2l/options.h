@@ -192,10 +192,12 @@ struct BatchOptions {
   // 8. kChosen (key: "auto"), with minibatch and recompute.policy = "auto" alone: the one that makes the step shortest
   // on this machine. Other microbatches give other bits.
   std::int64_t micro_batch = 0;
-  std::int64_t micro_batches = 0;  // microbatches of all devices together; divisible by device.count; not set: 1
+  // Microbatches of all devices together; divisible by their number, and by parts; not set: 1.
+  std::int64_t micro_batches = 0;
   // A power of two: the minibatch is cut into so many equal parts, whose gradients are summed apart and then added as a
-  // binary tree, so that any number of devices that divides it, in one process or several, gives the same bits. For
-  // gradients in fp32 ("auto" is that then) and the relay. 0: as many parts as devices.
+  // binary tree, so that any number of devices that divides it, in one process or several, gives the same bits with the
+  // same microbatch. For gradients in fp32 ("auto" is that then) and the relay. 0: each device sums its share, and bits
+  // depend on their number.
   std::int64_t parts = 0;
 };
 

@@ -259,9 +259,9 @@ class L2L_API Trainer {
   void abort();
   std::int64_t completed_steps() const;
   // Which of the processes that train together this is (distributed.kind), and how many there are. All of them make the
-  // same calls in the same order, and have one Trainer. Losses, norms and evaluations are those of all; rank 0 writes
-  // what a run writes, and of checkpoints each its part. Where one fails by itself, all are ended; a save that fails on
-  // any throws the same on all.
+  // same calls in the same order, and have one Trainer at a time. Losses, norms and evaluations are those of all; rank
+  // 0 writes what a run writes, and of checkpoints each its part. Where one fails by itself, all are ended; a save that
+  // fails on any throws the same on all.
   int rank() const;
   int ranks() const;
   // Whether it is so on any of them.

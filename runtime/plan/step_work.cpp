@@ -39,7 +39,7 @@ class Counter {
     visit.launches = {{programs_.of(layer).forward.get(), execution_.microbatches}};
     visit.weights = {model_.wire_bytes(layer), 1};
     if (in_chunks() && layer == model_.head()) {
-      visit.zeroed = model_.carry_bytes() * static_cast<Bytes>(execution_.microbatches);
+      visit.zeroed = {model_.carry_bytes(), execution_.microbatches};
     }
     if (model_.is_block(layer + 1)) visit.stashed = stash_items(layer + 1, model_.activation_bytes());
     if (model_.is_block(layer)) visit.saved = stash_items(layer, model_.saved_bytes(layer));
@@ -61,7 +61,7 @@ class Counter {
     if (model_.trained(layer)) visit.launches.push_back({programs.drain.get(), 1});
     if (model_.trained(layer) && execution_.parts > 1)
       visit.launches.push_back({programs.add.get(), execution_.parts - 1});
-    visit.zeroed = model_.gradient_bytes(layer, DType::f32) * static_cast<Bytes>(execution_.parts);
+    visit.zeroed = {model_.gradient_bytes(layer, DType::f32), execution_.parts};
     if (comes_again(layer)) visit.weights = {model_.wire_bytes(layer), 1};
     if (model_.is_block(layer)) {
       visit.fetched = stash_items(layer, model_.activation_bytes());

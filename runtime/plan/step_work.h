@@ -14,7 +14,7 @@ struct VisitWork {
     const device::Executable* program;
     int count;
   };
-  // Copies of one size in one direction.
+  // Copies of one size in one direction, or fills.
   struct Copies {
     Bytes bytes = 0;  // of each
     int count = 0;
@@ -23,7 +23,7 @@ struct VisitWork {
 
   LayerIndex layer = 0;
   std::vector<Launches> launches;
-  Bytes zeroed = 0;                   // accumulators, filled by the compute stream
+  Copies zeroed;                      // accumulators, filled by the compute stream
   Copies weights, fetched, reloaded;  // h2d: the wire; layer inputs and saved values out of the host stash
   Copies stashed, saved, gradients;   // d2h
   std::vector<GroupIndex> updated;    // whose last gradients this visit brings

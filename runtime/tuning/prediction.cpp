@@ -18,7 +18,7 @@ VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
   for (const VisitWork::Launches& launches : work.launches) {
     cost.compute = cost.compute + launches.count * costs.launch(*launches.program, work.layer);
   }
-  cost.compute = cost.compute + costs.zero(work.zeroed);
+  cost.compute = cost.compute + work.zeroed.count * costs.zero(work.zeroed.bytes);
   for (const auto& to_device : {work.weights, work.fetched, work.reloaded}) {
     cost.h2d = cost.h2d + to_device.count * costs.copy(Direction::to_device, to_device.bytes);
   }

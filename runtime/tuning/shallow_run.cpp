@@ -20,6 +20,7 @@ Options shallower(const RunParts& parts, Bytes state) {
   Options options = without_files(parts.options);
   options.batch.minibatch = 0;  // follows from the other two, which may be changed
   options.batch.micro_batches /= parts.options.rank.count;
+  options.batch.parts /= parts.options.rank.count;
   options.distributed.nodes = 0;
   options.device.kind = "host";
   options.transfer.resident_layers = TransferOptions::kChosen;

@@ -203,7 +203,7 @@ std::string StepCosts::name_of_update(const ModelLayout& layout) const {
        << name_of(store.gradients) << " gradients, " << layout.groups.size() << " groups of "
        << layout.groups[0].elements << " in " << eps::ParameterStore::bytes_needed(layout, store).state << " bytes, "
        << store.devices << " devices, " << store.placement.workers() << " threads, " << name_of(store.moments)
-       << " moments" << (store.held() ? ", held" : "");
+       << " moments" << (store.held() ? ", held" : "") << (store.device_squares ? "" : ", checked here");
   return name.str();
 }
 

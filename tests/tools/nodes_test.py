@@ -42,6 +42,7 @@ CASES = {
     "LAMB": ['optimizer.name="lamb"'],
     "tables in chunks": ["transfer.vocabulary_chunk=100"],
     "tables that are not tied": ["model.tie_embeddings=false"],
+    "parts": ["batch.parts=8"],
     "a frozen part": ['optimizer.train=["h.2.*"]'],
 }
 TOLERANCE, ATTEMPTS = 0.15, 4

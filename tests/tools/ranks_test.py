@@ -102,6 +102,15 @@ class Ranks(rank_runs.RankRuns):
         self.assertEqual(messages.count("saved out/checkpoints/step-00000006"), 1, messages)
         self.assertEqual(len((self.path / "out/metrics.jsonl").read_text().splitlines()), 6)
 
+    def test_a_checkpoint_that_one_rank_alone_finds_is_refused(self):
+        self.run_ranks(1, "--quiet", settings=['checkpoint.directory="here"'])
+        line = f"{ARGUMENTS.tools / 'l2l-train'} run.toml --quiet --resume-if-any --resume"
+        other = ["bash", "-c", f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec {line} nowhere; else exec {line} here; fi']
+        done = subprocess.run([ARGUMENTS.mpirun, "-n", "2", *other], cwd=self.path, capture_output=True, text=True, timeout=120,
+                              env=self.environment(), check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("some processes find a checkpoint to go on from and others none (here: here)", done.stderr)
+
     def test_what_does_not_fit_together_is_refused(self):
         line = f"{ARGUMENTS.tools / 'l2l-train'} run.toml --quiet"
         other = ["bash", "-c", f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec {line} --set run.seed=7; else exec {line}; fi']
