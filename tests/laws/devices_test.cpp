@@ -86,8 +86,9 @@ TEST_P(DeviceFamilies, WithPartsAnyNumberOfDevicesGivesTheSameBits) {
     const Record one = record(parts(8, 1));
     for (const std::int64_t count : {2, 4, 8}) EXPECT_EQ(record(parts(8, count)), one) << count << ", " << clip;
     EXPECT_NE(record(parts(4, 1)), one) << "the order of a sum is seen";
-    if (std::string(clip) == "none")
-      EXPECT_EQ(record(parts(1, 1)).hash, record(parts(0, 1)).hash);  // norms are summed otherwise
+    if (std::string(clip) == "none") {  // norms are summed otherwise
+      EXPECT_EQ(record(parts(1, 1)).hash, record(parts(0, 1)).hash);
+    }
   }
 }
 
