@@ -310,6 +310,7 @@ const MemoryContract& Trainer::contract() const { return implementation_->contra
 std::int64_t Trainer::completed_steps() const { return static_cast<std::int64_t>(implementation_->step); }
 int Trainer::rank() const { return implementation_->ranks.rank(); }
 bool Trainer::on_any_rank(bool here) { return implementation_->ranks.any(here); }
+void Trainer::check_on_all_ranks(const std::function<void()>& check) { implementation_->ranks.together(check); }
 bool Trainer::ended_together() const { return implementation_->ranks.is_end_agreed(); }
 int Trainer::ranks() const { return implementation_->ranks.count(); }
 

@@ -70,12 +70,12 @@ int run_alone(const TrainArguments& arguments, Trainer& trainer, Session& sessio
 
 int run(const TrainArguments& given, Trainer& trainer, Session& session) {
   if (trainer.ranks() == 1) return run_alone(given, trainer, session);
+  const bool some_resume = trainer.on_any_rank(!given.resume.empty());
+  trainer.check_on_all_ranks([&] {
+    if (!some_resume || !given.resume.empty()) return;
+    throw BadInput("finds no checkpoint to go on from where another process does: all must see the same directory");
+  });
   try {
-    const bool some_resume = trainer.on_any_rank(!given.resume.empty());
-    if (trainer.on_any_rank(given.resume.empty()) && some_resume) {
-      throw BadInput(std::string("some processes find a checkpoint to go on from and others none (here: ") +
-                     (given.resume.empty() ? "none" : given.resume) + "): the directory must be one that all see");
-    }
     return run_alone(arguments_of(given, trainer), trainer, session);
   } catch (const Error& error) {  // which may be of this rank alone, and then ends all before anybody could tell it
     const bool told = error.code() == ErrorCode::bad_input && trainer.rank() > 0;  // by the first, too

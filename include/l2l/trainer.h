@@ -266,6 +266,9 @@ class L2L_API Trainer {
   int ranks() const;
   // Whether it is so on any of them.
   bool on_any_rank(bool here);
+  // Runs `check` on each of them. Where it throws on any, all throw: that one what it threw, the others its message
+  // with its rank, as BadInput if that was one; the Trainer is then of no more use.
+  void check_on_all_ranks(const std::function<void()>& check);
   // Whether what was thrown last ended all of them, each with an error of its own: nobody needs to be told.
   bool ended_together() const;
 

@@ -4,16 +4,11 @@
     nodes_test.py FOLDER_OF_THE_TOOLS MPIRUN
 """
 import json
-import os
-import pathlib
 import subprocess
-import sys
-import tempfile
-import unittest
 
-# As root, on fewer cores than ranks, and in containers that do not let one process read another's memory.
-SURROUNDINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+import rank_runs
+from rank_runs import ARGUMENTS
+
 CONFIG = """
 [model]
 layers = 3
@@ -48,18 +43,15 @@ CASES = {
 TOLERANCE, ATTEMPTS = 0.15, 4
 
 
-class Nodes(unittest.TestCase):
+class Nodes(rank_runs.RankRuns):
     def setUp(self):
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.path = pathlib.Path(place.name)
-        (self.path / "text").write_text("the quick brown fox jumps over the lazy dog. " * 200)
+        super().setUp()
         (self.path / "run.toml").write_text(CONFIG)
 
     def run_tool(self, tool, *arguments, ranks=1, expected=0):
-        launcher = [] if ranks == 1 else [MPIRUN, "-n", str(ranks)]
-        done = subprocess.run([*launcher, TOOLS / tool, *arguments], cwd=self.path, capture_output=True, text=True, timeout=300,
-                              env={**os.environ, **SURROUNDINGS}, check=False)
+        launcher = [] if ranks == 1 else [ARGUMENTS.mpirun, "-n", str(ranks)]
+        done = subprocess.run([*launcher, ARGUMENTS.tools / tool, *arguments], cwd=self.path, capture_output=True, text=True, timeout=300,
+                              env=self.environment(), check=False)
         self.assertEqual(done.returncode, expected, done.stderr)
         return done
 
@@ -135,7 +127,4 @@ class Nodes(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    TOOLS, MPIRUN = pathlib.Path(sys.argv.pop(1)).resolve(), sys.argv.pop(1)
-    unittest.main()
+    rank_runs.main()

@@ -63,6 +63,13 @@ class RankRuns(unittest.TestCase):
         self.assertLessEqual(len(lines), 1, done.stdout)
         return (json.loads(lines[0]) if lines else None), done.stderr
 
+    def on_rank(self, ranks, rank, there="", elsewhere="", arguments=()):
+        """l2l-train with other words, or variables before it, on one rank. The process that ran."""
+        line = f"{ARGUMENTS.tools / 'l2l-train'} run.toml --quiet " + " ".join(arguments)
+        script = f'if [ "$OMPI_COMM_WORLD_RANK" = {rank} ]; then {there.format(line=line)}; else {(elsewhere or "exec {line}").format(line=line)}; fi'
+        return subprocess.run([ARGUMENTS.mpirun, "-n", str(ranks), "bash", "-c", script], cwd=self.path, capture_output=True, text=True,
+                              timeout=120, env=self.environment(), check=False)
+
     def processes(self):
         """Of l2l-train that run in this folder, by rank."""
         found = {}

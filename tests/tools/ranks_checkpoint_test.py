@@ -55,13 +55,6 @@ class Checkpoints(rank_runs.RankRuns):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
-    def on_rank(self, ranks, rank, there="", elsewhere="", arguments=()):
-        """l2l-train with other words, or variables before it, on one rank. The process that ran."""
-        line = f"{ARGUMENTS.tools / 'l2l-train'} run.toml --quiet " + " ".join(arguments)
-        script = f'if [ "$OMPI_COMM_WORLD_RANK" = {rank} ]; then {there.format(line=line)}; else {(elsewhere or "exec {line}").format(line=line)}; fi'
-        return subprocess.run([ARGUMENTS.mpirun, "-n", str(ranks), "bash", "-c", script], cwd=self.path, capture_output=True, text=True,
-                              timeout=120, env=self.environment(), check=False)
-
     def test_any_number_of_ranks_goes_on(self):
         every = [directory("whole"), "checkpoint.every=2"]
         for name, how in FORMATS.items():

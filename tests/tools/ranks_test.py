@@ -104,18 +104,12 @@ class Ranks(rank_runs.RankRuns):
 
     def test_a_checkpoint_that_one_rank_alone_finds_is_refused(self):
         self.run_ranks(1, "--quiet", settings=['checkpoint.directory="here"'])
-        line = f"{ARGUMENTS.tools / 'l2l-train'} run.toml --quiet --resume-if-any --resume"
-        other = ["bash", "-c", f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec {line} nowhere; else exec {line} here; fi']
-        done = subprocess.run([ARGUMENTS.mpirun, "-n", "2", *other], cwd=self.path, capture_output=True, text=True, timeout=120,
-                              env=self.environment(), check=False)
+        done = self.on_rank(2, 1, "exec {line} nowhere", "exec {line} here", ["--resume-if-any", "--resume"])
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("some processes find a checkpoint to go on from and others none (here: here)", done.stderr)
+        self.assertIn("rank 1: finds no checkpoint to go on from where another process does", done.stderr)
 
     def test_what_does_not_fit_together_is_refused(self):
-        line = f"{ARGUMENTS.tools / 'l2l-train'} run.toml --quiet"
-        other = ["bash", "-c", f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec {line} --set run.seed=7; else exec {line}; fi']
-        done = subprocess.run([ARGUMENTS.mpirun, "-n", "2", *other], cwd=self.path, capture_output=True, text=True, timeout=120,
-                              env=self.environment(), check=False)
+        done = self.on_rank(2, 1, "exec {line} --set run.seed=7")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("rank 1 has run.seed = 7, but rank 0 has run.seed = 1", done.stderr)
         self.assertEqual(done.stdout, "")
@@ -132,11 +126,9 @@ class Ranks(rank_runs.RankRuns):
 
     def test_other_validation_data_are_refused(self):
         (self.path / "short").write_text("the quick brown fox. " * 20)
-        line = f"{ARGUMENTS.tools / 'l2l-train'} run.toml --quiet --set data.validation="
+        line = "exec {line} --set data.validation="
         for other in ("'[\"short\"]'", "'[]'"):
-            command = ["bash", "-c", f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec {line}{other}; else exec {line}\'["text"]\'; fi']
-            done = subprocess.run([ARGUMENTS.mpirun, "-n", "2", *command], cwd=self.path, capture_output=True, text=True, timeout=120,
-                                  env=self.environment(), check=False)
+            done = self.on_rank(2, 1, line + other, line + "'[\"text\"]'")
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("rank 1 has validation data = ", done.stderr)
 
