@@ -18,8 +18,8 @@ TEST(CoreBinding, ARankWithLessThanItsShareIsTold) {
   EXPECT_EQ(binding_advice(1, 0, 4), "") << "not known";
   EXPECT_EQ(
       binding_advice(1, 64, 4),
-      "may run on 1 of the 64 cores that 4 processes share on its machine, because its launcher binds it to them: "
-      "start it with mpirun --bind-to none, or srun --cpu-bind=none");
+      "may run on 1 of the 64 cores that 4 processes share on its machine, because mpirun binds it to them: start "
+      "it with mpirun --bind-to none");
 }
 
 TEST(CoreBinding, AProcessThatIsBoundSeesWhatItsLauncherHas) {
