@@ -100,7 +100,12 @@ TEST(StepWork, BytesOfTheParameterServerByHand) {
 }
 
 VisitCost visit(double compute, double h2d, double d2h, double update, double processor = 0) {
-  return {.compute = {compute, processor * compute}, .h2d = {h2d, h2d}, .d2h = {d2h, d2h}, .update = {update, update}};
+  return {.compute = {compute, processor * compute},
+          .h2d = {h2d, h2d},
+          .d2h = {d2h, d2h},
+          .update = {update, update},
+          .gradients = {},
+          .weights = {}};
 }
 
 // Times in seconds; visits 0 and 1 up, 2 the turn, 3 and 4 down.
