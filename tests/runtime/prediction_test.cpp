@@ -402,7 +402,8 @@ TEST(Prediction, OnTheHostCoresAreShared) {
     EXPECT_GE(line.exposed_ms, 0) << line.what;
     exposed += line.exposed_ms;
   }
-  EXPECT_LE(exposed, 1.001 * *prediction.step_ms);
+  // Each is what the step would be shorter by without it, so that what two of them share may count a little twice.
+  EXPECT_LE(exposed, 1.01 * *prediction.step_ms);
   EXPECT_TRUE(prediction.state_in_caches);
   EXPECT_FALSE(prediction.memory_gb_per_second) << "says nothing of a state that is in caches";
 }
