@@ -168,18 +168,18 @@ std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model
   }
   const std::array<Bytes, 4> bytes = {0, h2d, d2h, eps::ParameterStore::bytes_moved(plan.model.layout, plan.store)};
   const VisitCost sum = model.sum();
+  const double step = model.step_seconds();
+  const auto exposed = [&](const StepModel& without) { return 1e3 * (step - without.step_seconds(model.shares())); };
   std::vector<PredictionLine> lines;
   for (const Resource& resource : kResources) {
     StepModel without = model;
     for (VisitCost& visit : without.visits) visit.*resource.cost = Cost{};
-    lines.push_back({resource.name, bytes[lines.size()], 1e3 * (sum.*resource.cost).seconds,
-                     1e3 * (model.step_seconds() - without.step_seconds())});
+    lines.push_back({resource.name, bytes[lines.size()], 1e3 * (sum.*resource.cost).seconds, exposed(without)});
   }
   if (model.network > 0 && plan.store.rank.count > 1) {
     StepModel without = model;
     without.network = 0;
-    lines.push_back({kNetwork, sum.exchanged().either(), 1e3 * model.network_seconds(),
-                     1e3 * (model.step_seconds() - without.step_seconds())});
+    lines.push_back({kNetwork, sum.exchanged().either(), 1e3 * model.network_seconds(), exposed(without)});
   }
   return lines;
 }
@@ -229,7 +229,7 @@ StepPrediction predict(const RunPlan& plan, Calibration& calibration, MeasuringS
   if (prediction.nodes) add_times(plan, model, *prediction.nodes);
   if (prediction.memory_gb_per_second &&
       prediction.estimated == 0) {  // updates that are faster show that memory carries more
-    const PredictionLine& updates = prediction.lines.back();
+    const PredictionLine& updates = prediction.lines[kResources.size() - 1];
     prediction.memory_gb_per_second =
         std::max(*prediction.memory_gb_per_second, 1e-6 * static_cast<double>(updates.bytes) / updates.ms);
   }

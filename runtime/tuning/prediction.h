@@ -58,7 +58,9 @@ struct StepModel {
   // fill what compute leaves idle.
   double shared() const;
   // Where they share the cores, the network adds what it adds to the pipeline.
-  double step_seconds() const;
+  double step_seconds() const { return step_seconds(shares()); }
+  // The same where it is known whether they do: a model from which compute was taken out does not tell.
+  double step_seconds(bool sharing_cores) const;
   // The resource that is busy for longest.
   std::string bound() const;
 };

@@ -183,8 +183,8 @@ double StepModel::shared() const {
   return std::max(total.compute.seconds, work);
 }
 
-double StepModel::step_seconds() const {
-  if (!shares()) return pipelined();
+double StepModel::step_seconds(bool sharing_cores) const {
+  if (!sharing_cores) return pipelined();
   const double alone = without_network(*this).pipelined();
   return sharing * std::max(alone, shared()) + pipelined() - alone;
 }
