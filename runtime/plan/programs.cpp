@@ -41,21 +41,21 @@ std::int64_t gradient_elements(const models::Model& model, int type) {
 
 }  // namespace
 
-Programs::Programs(device::Device& device, const models::Model& model, DType gradients) : model_(model) {
+Programs::Programs(device::Device& device, const models::Model& model, DType gradients, int parts) : model_(model) {
   for (int type = 0; type < static_cast<int>(model.types.size()); ++type) {
     const models::LayerType& layer = model.types[static_cast<std::size_t>(type)];
     const std::int64_t trained = gradient_elements(model, type);
     const auto compiled = [&](const Graph& graph) { return graph.ops.empty() ? nullptr : device.compile(graph); };
     types_.push_back({compiled(layer.forward), compiled(layer.backward),
                       trained > 0 ? device.compile(drain_graph(trained, gradients)) : nullptr,
-                      trained > 0 ? device.compile(add_graph(trained)) : nullptr, compiled(layer.logits)});
+                      trained > 0 && parts > 1 ? device.compile(add_graph(trained)) : nullptr, compiled(layer.logits)});
   }
 }
 
 std::vector<std::unique_ptr<Programs>> compile(const std::vector<std::shared_ptr<device::Device>>& devices,
-                                               const models::Model& model, DType gradients) {
+                                               const models::Model& model, DType gradients, int parts) {
   std::vector<std::unique_ptr<Programs>> programs;
-  for (const auto& device : devices) programs.push_back(std::make_unique<Programs>(*device, model, gradients));
+  for (const auto& device : devices) programs.push_back(std::make_unique<Programs>(*device, model, gradients, parts));
   return programs;
 }
 
