@@ -6,6 +6,7 @@
 #include <bit>
 #include <chrono>
 
+#include "core/host_name.h"
 #include "l2l/errors.h"
 
 namespace l2l::formats {
@@ -55,9 +56,9 @@ std::string time_field(double wall_time) {
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "host";
+std::string shown_host() {
+  const std::string name = host_name();
+  return name.empty() ? "host" : name;
 }
 
 }  // namespace
@@ -87,7 +88,7 @@ std::string scalar_event(double wall_time, std::int64_t step,
 
 EventFile::EventFile(const std::filesystem::path& directory) {
   const auto seconds = static_cast<std::int64_t>(now());
-  path_ = directory / ("events.out.tfevents." + std::to_string(seconds) + "." + host_name() + "." +
+  path_ = directory / ("events.out.tfevents." + std::to_string(seconds) + "." + shown_host() + "." +
                        std::to_string(getpid()) + ".l2l");
   std::error_code error;
   std::filesystem::create_directories(directory, error);

@@ -1,9 +1,6 @@
 #include "runtime/ranks.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +10,7 @@
 #include "collectives/launch.h"
 #include "core/affinity.h"
 #include "core/error_place.h"
+#include "core/host_name.h"
 #include "core/log.h"
 #include "core/workers.h"
 #include "l2l/errors.h"
@@ -156,9 +154,7 @@ void warn_of_bindings(Ranks& ranks) {
 void share_cores(Options& options, Ranks& ranks) {
   if (!ranks.several()) return;
   warn_of_bindings(ranks);
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  std::string own = host.data();
+  std::string own = host_name();
   for (const int cpu : CpuSet::of_thread().list()) own += " " + std::to_string(cpu);
   const std::vector<std::string> all = ranks.gather(own);
   const auto sharing = static_cast<int>(std::ranges::count(all, own));

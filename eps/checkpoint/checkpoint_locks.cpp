@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/error_place.h"
+#include "core/host_name.h"
 #include "core/log.h"
 #include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
@@ -15,9 +16,9 @@ namespace {
 
 constexpr const char* kRunLock = ".lock";
 
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 && name[0] != 0 ? name : "a host without a name";
+std::string shown_host() {
+  const std::string name = host_name();
+  return name.empty() ? "a host without a name" : name;
 }
 
 // "process 1234 on HOST", by the file's content.
@@ -43,7 +44,7 @@ FileLock lock_directory(const std::filesystem::path& directory) {
     log(LogLevel::warning, "checkpoint.directory " + directory.string() +
                                ": its file system has no locks; see to it that no other run saves there");
   }
-  lock->write(host_name() + " " + std::to_string(getpid()) + "\n");
+  lock->write(shown_host() + " " + std::to_string(getpid()) + "\n");
   return std::move(*lock);
 }
 
