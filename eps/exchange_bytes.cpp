@@ -23,7 +23,6 @@ ExchangeBytes exchange_bytes(const ModelLayout& layout, GroupIndex group, const 
   const std::vector<ShardCut> cuts = shard_cuts(spec, options.rank.count, options.whole_tensors());
   const ShardCut& begin = cuts[static_cast<std::size_t>(options.rank.index)];
   const ShardCut& end = cuts[static_cast<std::size_t>(options.rank.index) + 1];
-  // Each rank sends all its contributions as they are: of each use, from each device.
   std::int64_t all = 0, own = 0;  // elements of a device's
   for (const LayerSpec& layer : layout.layers) {
     for (const LayerPart& part : layer.parts) {
@@ -33,7 +32,7 @@ ExchangeBytes exchange_bytes(const ModelLayout& layout, GroupIndex group, const 
       own += std::max<std::int64_t>(std::min(last, end.gradient) - std::max(part.begin, begin.gradient), 0);
     }
   }
-  const Bytes element = static_cast<Bytes>(options.devices) * size_of(options.gradients);
+  const Bytes element = static_cast<Bytes>(options.sent_gradients()) * size_of(options.sent_type());
   bytes.gradients = {static_cast<Bytes>(all - own) * element,
                      static_cast<Bytes>((options.rank.count - 1) * own) * element};
   bytes.squares = all_gathered(cuts, &ShardCut::block, options.rank.index, sizeof(double));

@@ -21,7 +21,7 @@ std::int64_t held_elements(const ModelLayout& layout, std::size_t layer) {
 }  // namespace
 
 Bytes GradientSlots::bytes(const ModelLayout& layout, const StoreOptions& options) {
-  if (!options.held()) {
+  if (!options.holds_gradients()) {
     return static_cast<Bytes>(pool_size(layout, options)) * slot_bytes(layout.largest_gradient(), options);
   }
   Bytes total = 0;
@@ -32,12 +32,12 @@ Bytes GradientSlots::bytes(const ModelLayout& layout, const StoreOptions& option
 }
 
 GradientSlots::GradientSlots(const ModelLayout& layout, const StoreOptions& options, MemorySource& memory)
-    : per_layer_(options.held()), devices_(static_cast<std::size_t>(options.devices)) {
+    : per_layer_(options.holds_gradients()), devices_(static_cast<std::size_t>(options.devices)) {
   const auto add = [&](std::int64_t elements, const std::string& purpose) {
     const Bytes bytes = slot_bytes(elements, options);
     slots_.push_back({bytes > 0 ? memory.allocate(bytes, purpose) : nullptr, 0});
   };
-  if (!options.held()) {
+  if (!options.holds_gradients()) {
     const int count = pool_size(layout, options);
     for (int i = 0; i < count; ++i) add(layout.largest_gradient(), "gradient staging");
     return;

@@ -9,10 +9,10 @@
 
 namespace l2l::eps {
 
-// Held: each layer has a slot per device, as large as the largest where layers are exchanged. Eager:
-// StoreOptions::staging_slots of the size of the largest layer, and for every further use of a tied group one more per
-// device, since its first contributions wait for the last ones. Each device has an equal share of its own, so that a
-// fast one, whose pushes wait for the others, cannot take them all.
+// StoreOptions::holds_gradients(): each layer has a slot per device, as large as the largest where layers are
+// exchanged. Else StoreOptions::staging_slots of the size of the largest layer, and for every further use of a tied
+// group one more per device, since its first contributions wait for the last ones. Each device has an equal share of
+// its own, so that a fast one, whose pushes wait for the others, cannot take them all.
 class GradientSlots {
  public:
   // Total that the constructor allocates.
@@ -34,7 +34,7 @@ class GradientSlots {
     std::byte* data = nullptr;
     int references = 0;
   };
-  bool per_layer_;  // held: slot layer * devices_ + device
+  bool per_layer_;  // slot layer * devices_ + device
   std::size_t devices_;
   std::vector<Slot> slots_;
 };

@@ -137,6 +137,18 @@ void GradientRuns::enter(optimizers::Streams& streams) const {
   streams.contributions = parts_;
 }
 
+void sum_over_devices(const Contributions& use, std::int64_t first, std::span<float> sums) {
+  const optimizers::Kernels& kernels = optimizers::kernels();
+  const Block range{first, first + static_cast<std::int64_t>(sums.size()), 0, 0};
+  GradientRuns runs(use, range);
+  while (runs.next()) {
+    optimizers::Streams streams;
+    streams.count = static_cast<std::size_t>(runs.count());
+    runs.enter(streams);
+    kernels.sum[optimizers::index_of(runs.type())](streams, sums.data() + (runs.begin() - first));
+  }
+}
+
 double sum_of_squares(const GroupMemory& memory, const Contributions& contributions, Workers& workers,
                       std::span<double> block_sums) {
   const optimizers::Kernels& kernels = optimizers::kernels();

@@ -27,6 +27,7 @@ struct Contributions {
   std::span<const Contribution> parts;
   DType type = DType::f32;
   std::size_t devices = 1;
+  std::size_t summed = 1;  // devices that each of them is the sum of, in fp32
 };
 
 // Unit of runs: what a kernel does not sum in this order itself is summed to fp32 first, a unit at a time.
@@ -66,6 +67,9 @@ class GradientRuns {
   static constexpr std::size_t kMostSums = std::bit_width(std::size_t{kMostContributions}) + 1;  // of trees, at once
   alignas(64) std::array<std::array<float, kRunUnit>, kMostSums> sums_;
 };
+
+// The sums over the devices of one use's gradients, of the group's elements from `first` on. `use`: of this use alone.
+void sum_over_devices(const Contributions& use, std::int64_t first, std::span<float> sums);
 
 // Sum of squares of the gradient, in double, in which statistics do not count; not finite exactly if an element of the
 // gradient, or of what was measured for a statistic, is not. `block_sums` has

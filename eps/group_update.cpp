@@ -89,7 +89,8 @@ struct Target {
   void update_statistic(const Block& block) const {
     const std::int64_t first_of_parameter = memory.gradient_begin(block.parameter);
     const float share = memory.rule(block).statistic;
-    const auto measures = static_cast<float>(contributions.parts.size() * static_cast<std::size_t>(microbatches));
+    const std::size_t devices = contributions.parts.size() * contributions.summed;
+    const auto measures = static_cast<float>(devices * static_cast<std::size_t>(microbatches));
     for_each_piece(block, [&](const Block& piece) {
       GradientRuns runs(contributions, piece);
       while (runs.next()) {

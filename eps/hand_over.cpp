@@ -11,6 +11,8 @@ namespace {
 
 // By GroupState.
 constexpr const char* kStateNames[] = {"resting",
+                                       "complete on this rank's devices",
+                                       "being summed on this rank",
                                        "complete on this rank",
                                        "being gathered",
                                        "complete",
@@ -25,10 +27,12 @@ constexpr const char* kStateNames[] = {"resting",
 
 }  // namespace
 
-HandOver::HandOver(const ModelLayout& layout, int devices, bool held, const std::vector<int>& lanes, Rank rank)
+HandOver::HandOver(const ModelLayout& layout, int devices, bool held, const std::vector<int>& lanes, Rank rank,
+                   bool sums)
     : devices_(static_cast<std::size_t>(devices)),
       rank_(rank),
       held_(held),
+      sums_(sums),
       groups_(layout.groups.size()),
       resting_(layout.groups.size()) {
   for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].trained = layout.groups[i].gradient_elements() > 0;
@@ -169,7 +173,7 @@ void HandOver::push(LayerIndex layer, int device, std::optional<bool> finite) {
     if (!group.trained) continue;
     group.received[contribution(layer, i, device)] = 1;
     if (--group.missing > 0) continue;
-    group.state = rank_.count > 1 ? GroupState::local : GroupState::complete;
+    group.state = rank_.count == 1 ? GroupState::complete : sums_ ? GroupState::pushed : GroupState::local;
     --resting_;
     if (finite) conclude_check(parts[i].group, *finite);
   }
@@ -184,7 +188,21 @@ std::size_t HandOver::contribution(LayerIndex layer, std::size_t part, int devic
   return parts_of(layer)[part].first_contribution + devices_before + static_cast<std::size_t>(device);
 }
 
-std::optional<Job> HandOver::start_job(int lane) {
+// The group in this state that the backward pass completes first.
+std::optional<GroupIndex> HandOver::next_of(GroupState state) const {
+  std::optional<GroupIndex> next;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const auto group = static_cast<GroupIndex>(i);
+    if (groups_[i].state == state && (!next || checks_later(*next, group))) next = group;
+  }
+  return next;
+}
+
+std::optional<Job> HandOver::start_job(int lane, bool room) {
+  if (const std::optional<GroupIndex> sum = next_of(GroupState::pushed); sum && room && group_at(*sum).lane == lane) {
+    group_at(*sum).state = GroupState::summing;
+    return Job{JobKind::sum, *sum};
+  }
   std::optional<Job> next;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const bool update = may_update(groups_[i]);
@@ -194,6 +212,11 @@ std::optional<Job> HandOver::start_job(int lane) {
   }
   if (next) group_at(next->group).state = next->kind == JobKind::update ? GroupState::updating : GroupState::checking;
   return next;
+}
+
+void HandOver::finish_sum(GroupIndex group) {
+  expect(group, GroupState::summing);
+  group_at(group).state = GroupState::local;
 }
 
 void HandOver::finish_check(GroupIndex group, bool finite) {
@@ -226,7 +249,6 @@ void HandOver::publish(GroupIndex group) {
 }
 
 std::optional<GroupExchange> HandOver::start_exchange(bool room) {
-  std::optional<GroupIndex> gradients;
   bool awaits_backward = false;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const auto group = static_cast<GroupIndex>(i);
@@ -239,12 +261,11 @@ std::optional<GroupExchange> HandOver::start_exchange(bool room) {
       return GroupExchange{ExchangeKind::wire, group};
     }
     if (groups_[i].state == GroupState::resting && groups_[i].contributions > 0) awaits_backward = true;
-    if (groups_[i].state != GroupState::local) continue;
-    if (!gradients || checks_later(*gradients, group)) gradients = group;
   }
   // Negative control of overlap: nothing leaves before the backward pass is done.
   if (awaits_backward && fault_point("eps.gradients_leave_late")) return std::nullopt;
-  if (!gradients || !room) return std::nullopt;
+  const std::optional<GroupIndex> gradients = next_of(GroupState::local);
+  if (!gradients || !(room || sums_)) return std::nullopt;
   group_at(*gradients).state = GroupState::gathering;
   return GroupExchange{ExchangeKind::gradients, *gradients};
 }

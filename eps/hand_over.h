@@ -7,6 +7,7 @@
 //   resting    until its last contribution (devices * uses) is pushed            -> complete
 //              or at once, where the check is known                              -> checked
 //              of several ranks: until the last one of this rank is pushed       -> local
+//              where its devices are summed first                                -> pushed
 //   complete   until start_job() hands out its check                             -> checking
 //   checking   until finish_check(): eager and finite                            -> approved
 //              held, or not finite                                               -> checked
@@ -20,8 +21,9 @@
 //              of several ranks                                                  -> updated
 //
 // Several ranks have a shard of each group (eps/shards.h), and states for what they exchange, each left when
-// finish_exchange() says that it is there:
+// finish_exchange() says that it is there. What a rank's devices are summed to before it leaves is a job:
 //
+//   pushed     until start_job() hands out its sum            -> summing    -> local
 //   local      until start_exchange() hands out its gradients -> gathering  -> complete
 //   measured   until start_exchange() hands out its squares   -> comparing  -> as after a check
 //   updated    until start_exchange() hands out its wire      -> publishing -> resting, version v + 1
@@ -56,6 +58,8 @@ namespace l2l::eps {
 // In the order in which a group goes through them. From `approved` on its version is about to go.
 enum class GroupState : std::uint8_t {
   resting,
+  pushed,
+  summing,
   local,
   gathering,
   complete,
@@ -70,7 +74,7 @@ enum class GroupState : std::uint8_t {
 };
 enum class SaveState : std::uint8_t { unmarked, wanted, reading };
 
-enum class JobKind : std::uint8_t { check, update };
+enum class JobKind : std::uint8_t { sum, check, update };
 
 struct Job {
   JobKind kind;
@@ -82,9 +86,10 @@ struct Job {
 class HandOver {
  public:
   // `layout` is valid and not kept. `held`: verdict() decides for all groups; otherwise each check decides. `lanes`:
-  // the lane of each group, from 0, which gets its checks and updates; empty: one lane has all. `devices`: of each
-  // rank.
-  HandOver(const ModelLayout& layout, int devices, bool held, const std::vector<int>& lanes = {}, Rank rank = {});
+  // the lane of each group, from 0, which gets its jobs; empty: one lane has all. `devices`: of each rank. `sums`: of
+  // several ranks, each sums its devices' gradients before they leave.
+  HandOver(const ModelLayout& layout, int devices, bool held, const std::vector<int>& lanes = {}, Rank rank = {},
+           bool sums = false);
 
   // Between steps: the layers of the next ones, of which each group may have any number of parts, or none. No lease may
   // live; updates may be pending.
@@ -122,16 +127,19 @@ class HandOver {
   std::size_t contribution(LayerIndex layer, std::size_t part, int device, int rank) const;
   std::size_t contributions(GroupIndex group) const { return group_at(group).contributions; }  // of all ranks
 
-  // The next job of a lane, which the caller must finish: checks first, in the order in which the backward pass
-  // completes them, since the end of the step waits for them and they are short; then updates, in the order in which
-  // the next forward pass needs them.
-  std::optional<Job> start_job(int lane = 0);
+  // The next job of a lane, which the caller must finish. Sums first, since other ranks wait for them: only with `room`
+  // for them, and in the order in which the backward pass completes them, over all lanes, so that no two ranks take
+  // their room for different groups. Then checks, in that order, since the end of the step waits for them and they are
+  // short; then updates, in the order in which the next forward pass needs them.
+  std::optional<Job> start_job(int lane = 0, bool room = true);
+  void finish_sum(GroupIndex group);
   // `finite`: of several ranks, whatever it says, the exchange of the squares decides.
   void finish_check(GroupIndex group, bool finite);
   void finish_update(GroupIndex group);
 
-  // Of several ranks, the next exchange, which the caller must finish; several may be under way. Gradients, only with
-  // `room` for them, are handed out in the order in which the backward pass completes them: the same on every rank.
+  // Of several ranks, the next exchange, which the caller must finish; several may be under way. Gradients are handed
+  // out in the order in which the backward pass completes them, and only with `room` for them, unless their sums have
+  // it.
   std::optional<GroupExchange> start_exchange(bool room = true);
   // `finite`: of squares.
   void finish_exchange(const GroupExchange& exchange, bool finite = true);
@@ -194,6 +202,7 @@ class HandOver {
   void expect_contributions(Group& group) const;
   void conclude_check(GroupIndex group, bool finite);
   void publish(GroupIndex group);
+  std::optional<GroupIndex> next_of(GroupState state) const;
   bool may_update(const Group& group) const;
   bool may_save(const Group& group) const;
   bool later(const Job& a, const Job& b) const;
@@ -204,6 +213,7 @@ class HandOver {
   std::size_t devices_;  // of each rank
   Rank rank_;
   bool held_;
+  bool sums_;
   bool open_ = false;
   Version step_ = 0;
   std::vector<Group> groups_;

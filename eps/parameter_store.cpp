@@ -40,9 +40,11 @@ StoreBytes ParameterStore::bytes_needed(const ModelLayout& layout, const StoreOp
     bytes.state += GroupMemory::bytes(group, options);
     bytes.blocks += GroupMemory::list_bytes(group, options);
   }
-  bytes.received = ReceivedSlots::bytes(layout, options);
+  const ExchangeSlots::Total exchanged = ExchangeSlots::bytes(layout, options);
+  bytes.received = exchanged.received;
+  bytes.sums = exchanged.sums;
   bytes.gathered = Implementation::gathered_bytes(layout, options);
-  (options.held() ? bytes.held : bytes.staging) = GradientSlots::bytes(layout, options);
+  (options.holds_gradients() ? bytes.held : bytes.staging) = GradientSlots::bytes(layout, options);
   return bytes;
 }
 
@@ -58,8 +60,10 @@ Bytes ParameterStore::bytes_moved(const ModelLayout& layout, const StoreOptions&
       const auto [begin, end] = Implementation::shard_of(layout.groups[static_cast<std::size_t>(part.group)], options);
       const std::int64_t from = std::max(part.begin, begin);
       const std::int64_t to = std::min(part.begin + layout.gradient_elements_of(part), end);
-      const Bytes gradients = static_cast<Bytes>(std::max<std::int64_t>(to - from, 0)) * size_of(options.gradients);
-      bytes += (checked_by_device ? 1 : 2) * static_cast<Bytes>(options.devices * options.rank.count) * gradients;
+      const Bytes gradients = static_cast<Bytes>(std::max<std::int64_t>(to - from, 0)) * size_of(options.sent_type());
+      bytes +=
+          (checked_by_device ? 1 : 2) * static_cast<Bytes>(options.sent_gradients() * options.rank.count) * gradients;
+      bytes += Implementation::sum_traffic(layout.gradient_elements_of(part), options);
     }
   }
   return bytes;

@@ -13,6 +13,7 @@
 // skipped step publishes version t + 1 without an update.
 #pragma once
 
+#include <bit>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -39,8 +40,9 @@ enum class UpdateMode : std::uint8_t { eager, after_backward };
 // Which norm is clipped to max_norm: none, that of each parameter group, or that of all gradients.
 enum class ClipMode : std::uint8_t { none, per_layer, global };
 
-inline constexpr int kMostDevices = 64;                      // of all ranks
-inline constexpr int kMostContributions = 2 * kMostDevices;  // to the gradient of one element
+inline constexpr int kMostDevices = 64;                       // of a rank
+inline constexpr int kMostSummands = 64;                      // of all ranks, to the gradient of one use
+inline constexpr int kMostContributions = 2 * kMostSummands;  // to the gradient of one element
 
 struct StoreOptions {
   // f32: the wire is the master. bf16: split master. f16: the master lies beside the wire; a weight beyond 65504 is
@@ -58,8 +60,8 @@ struct StoreOptions {
   Rank rank;                          // of the run; state and updates are those of its shards
   int threads = 1;                    // workers, where `placement` is empty
   Placement placement;                // a pool and an updater thread per lane, its groups in the memory of its node
-  // Gradient buffers in eager mode, divided among the devices, at least one each: how far a device may run ahead of the
-  // updates and of the other devices.
+  // Gradient buffers where holds_gradients() does not say that each layer has its own, divided among the devices, at
+  // least one each: how far a device may run ahead of the updates, or of what is sent, and of the other devices.
   int staging_slots = 3;
   int microbatches = 1;  // of each device: what they measured for statistics comes as their sum, in fp32
   // Whether a device's sum of squares is taken where it has the whole gradient. Else sums are by blocks alone, so that
@@ -70,6 +72,19 @@ struct StoreOptions {
   // LAMB compares norms of whole tensors.
   bool whole_tensors() const { return std::holds_alternative<optimizers::LambSettings>(optimizer); }
   bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global || loss_scaling; }
+  // Whether each rank sums its devices' gradients before it sends them, because that is fewer bytes: sums are fp32. A
+  // sum over a power of two of devices is a part of the tree over all (eps/group_gradient.h), so that no bit changes.
+  bool sums_devices() const {
+    return rank.count > 1 && std::has_single_bit(static_cast<unsigned>(devices)) &&
+           static_cast<Bytes>(devices) * size_of(gradients) > sizeof(float);
+  }
+  // What a rank sends of an element of each use of a group: so many numbers, of this type.
+  int sent_gradients() const { return sums_devices() ? 1 : devices; }
+  DType sent_type() const { return sums_devices() ? DType::f32 : gradients; }
+  // Why so many ranks with so many devices cannot train together; empty: they can.
+  std::string too_many() const;
+  // Whether the gradients of a whole step wait as the devices left them.
+  bool holds_gradients() const { return held() && !sums_devices(); }
 };
 
 // Source of page-locked host memory: a device in production, plain memory in tests. allocate() lets the calling thread,
@@ -143,13 +158,14 @@ struct StepVerdict {
 struct StoreBytes {
   Bytes state = 0;     // wire, low halves or master, moments
   Bytes held = 0;      // held gradients
-  Bytes staging = 0;   // gradient buffers of eager mode, and of tied groups
-  Bytes received = 0;  // gradients from other ranks
+  Bytes staging = 0;   // gradient buffers that layers share, and of tied groups
+  Bytes received = 0;  // gradients from other ranks; the sums of this rank's shard beside them
+  Bytes sums = 0;      // of this rank's devices, for other ranks
   Bytes blocks = 0;    // the lists of the blocks that updates are cut into, with checksums; not from the MemorySource
 
   Bytes gathered = 0;  // of several ranks: the whole state of the largest group that this one brings together
 
-  Bytes from_source() const { return state + held + staging + received + gathered; }
+  Bytes from_source() const { return state + held + staging + received + sums + gathered; }
 };
 
 // Work of a store's jobs so far.

@@ -1,69 +1,69 @@
 // What a rank exchanges of a group with the others: the pieces, and what follows when they are there.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/activity.h"
 #include "eps/store_implementation.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {
-namespace {
 
-struct Range {
-  std::int64_t begin = 0, end = 0;
-  std::int64_t count() const { return end - begin; }
-};
-
-// What is in both; begin = end where nothing is.
-Range common(Range a, Range b) {
-  const std::int64_t begin = std::max(a.begin, b.begin);
-  return {begin, std::max(begin, std::min(a.end, b.end))};
-}
-
-// Elements of the group's gradients.
-Range shard(const GroupMemory& memory, int rank) {
+ParameterStore::Implementation::Range ParameterStore::Implementation::shard(GroupIndex group, int rank) const {
+  const std::span<const ShardCut> cuts = groups[static_cast<std::size_t>(group)].memory.cuts();
   const auto r = static_cast<std::size_t>(rank);
-  return {memory.cuts()[r].gradient, memory.cuts()[r + 1].gradient};
+  return {cuts[r].gradient, cuts[r + 1].gradient};
 }
-
-}  // namespace
 
 std::vector<std::vector<ParameterStore::Implementation::Use>> ParameterStore::Implementation::uses_of_groups() const {
-  std::vector<std::vector<Use>> uses(layout.groups.size());
-  for (std::size_t layer = 0; layer < layout.layers.size(); ++layer) {
-    const std::vector<LayerPart>& parts = layout.layers[layer].parts;
+  std::vector<std::vector<Use>> uses_by_group(layout.groups.size());
+  for (LayerIndex layer = 0; static_cast<std::size_t>(layer) < layout.layers.size(); ++layer) {
+    const std::vector<LayerPart>& parts = layer_at(layer).parts;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      uses[static_cast<std::size_t>(parts[i].group)].push_back({static_cast<LayerIndex>(layer), i});
+      const Range elements{parts[i].begin, parts[i].begin + layout.gradient_elements_of(parts[i])};
+      uses_by_group[static_cast<std::size_t>(parts[i].group)].push_back(
+          {elements, hand_over.contribution(layer, i, /*device=*/0, /*rank=*/0)});
     }
   }
-  return uses;
+  return uses_by_group;
 }
 
-// Each rank sends all its contributions as they are, and the rank that has the shard adds: as a tree over devices,
+std::size_t ParameterStore::Implementation::sent_place(const Use& use, int which, int rank) const {
+  const int sent = options.sent_gradients();
+  return use.first * static_cast<std::size_t>(sent) / static_cast<std::size_t>(options.devices) +
+         static_cast<std::size_t>(rank * sent + which);
+}
+
+// Each rank sends what its devices pushed, or their sums, and the rank that has the shard adds: as a tree over devices,
 // whichever rank they are of.
 void ParameterStore::Implementation::add_gradients(RankExchange& exchange) {
-  GroupData& group = groups[static_cast<std::size_t>(exchange.what.group)];
-  const Bytes size = size_of(options.gradients);
-  std::byte* at = received.data(group.received_slot);
-  const Range own = shard(group.memory, options.rank.index);
+  const GroupIndex index = exchange.what.group;
+  GroupData& group = groups[static_cast<std::size_t>(index)];
+  const Bytes size = size_of(options.sent_type());
+  const auto bytes_of = [&](std::int64_t elements) { return static_cast<Bytes>(elements) * size; };
+  const Range own = own_shard(index);
+  std::byte* at = exchanged.received.data(group.received_slot);
+  if (options.sums_devices()) {  // this rank's sums are there
+    for (const Use& use : uses[static_cast<std::size_t>(index)]) at += bytes_of(use.elements.common(own).count());
+  }
   for (int peer = 0; peer < options.rank.count; ++peer) {
     if (peer == options.rank.index) continue;
-    const Range others = shard(group.memory, peer);
-    for (const Use& use : uses[static_cast<std::size_t>(exchange.what.group)]) {
-      const LayerPart& part = layer_at(use.layer).parts[use.part];
-      const Range whole{part.begin, part.begin + layout.gradient_elements_of(part)};
-      for (int device = 0; device < options.devices; ++device) {
-        const Contribution& mine = group.gradients[hand_over.contribution(use.layer, use.part, device)];
-        if (const Range sent = common(whole, others); sent.count() > 0) {
-          const auto before = static_cast<Bytes>(sent.begin - whole.begin);
-          exchange.sent.push_back({peer, {mine.data + before * size, static_cast<Bytes>(sent.count()) * size}});
+    const std::byte* sums = group.sum_slot >= 0 ? exchanged.sums.data(group.sum_slot) : nullptr;
+    for (const Use& use : uses[static_cast<std::size_t>(index)]) {
+      const Range taken = use.elements.common(own), sent = use.elements.common(shard(index, peer));
+      for (int which = 0; which < options.sent_gradients(); ++which) {
+        if (sent.count() > 0) {
+          const std::byte* mine =
+              sums != nullptr ? sums : group.gradients[sent_place(use, which, options.rank.index)].data;
+          mine += bytes_of(sent.begin - use.elements.begin);
+          exchange.sent.push_back({peer, {mine, bytes_of(sent.count())}});
         }
-        const Range taken = common(whole, own);
-        group.gradients[hand_over.contribution(use.layer, use.part, device, peer)] = {at, taken.begin, taken.end};
+        group.gradients[sent_place(use, which, peer)] = {at, taken.begin, taken.end};
         if (taken.count() == 0) continue;
-        exchange.received.push_back({peer, {at, static_cast<Bytes>(taken.count()) * size}});
+        exchange.received.push_back({peer, {at, bytes_of(taken.count())}});
         at += exchange.received.back().bytes.size();
       }
+      if (sums != nullptr) sums += bytes_of(use.elements.count());
     }
   }
 }
@@ -109,12 +109,12 @@ std::optional<RankExchange> ParameterStore::next_exchange(std::chrono::nanosecon
       self.failure.rethrow();
     }
     if (self.exchanges_stopped) return std::nullopt;
-    if (const std::optional<GroupExchange> next = self.hand_over.start_exchange(self.received.has_room())) {
+    if (const std::optional<GroupExchange> next = self.hand_over.start_exchange(self.exchanged.received.has_room())) {
       RankExchange exchange{*next, self.first_layer(next->group), {}, {}};
       Implementation::GroupData& group = self.groups[static_cast<std::size_t>(next->group)];
       switch (next->kind) {
         case ExchangeKind::gradients:
-          group.received_slot = self.received.take(next->group).value();
+          if (group.received_slot < 0) group.received_slot = self.exchanged.received.take(next->group).value();
           self.add_gradients(exchange);
           break;
         case ExchangeKind::squares:
@@ -200,10 +200,14 @@ void ParameterStore::finish_exchange(const GroupExchange& exchange) {
   Implementation& self = *implementation_;
   {
     const auto guard = self.lock();
+    Implementation::GroupData& group = self.groups[static_cast<std::size_t>(exchange.group)];
     bool finite = true;
+    if (exchange.kind == ExchangeKind::gradients && group.sum_slot >= 0) {
+      self.exchanged.sums.release(std::exchange(group.sum_slot, -1));
+    }
     if (exchange.kind == ExchangeKind::squares) {
       double sum = 0;
-      for (const double of_block : self.groups[static_cast<std::size_t>(exchange.group)].block_sums) sum += of_block;
+      for (const double of_block : group.block_sums) sum += of_block;
       finite = std::isfinite(sum);
       self.take_check(exchange.group, sum);
     }

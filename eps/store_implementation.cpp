@@ -44,17 +44,30 @@ StoreOptions valid(const StoreOptions& options) {
   require(is_compute_type(options.gradients), "gradients must be f32, bf16 or f16");
   require(optimizers::has_update_kernels(options.gradients, optimizers::master_format(options.wire)),
           "f16 gradients need an f16 wire");
-  require(options.devices >= 1 && options.rank.count >= 1 && options.devices <= kMostDevices / options.rank.count,
-          "between 1 and 64 devices are possible");
+  require(options.devices >= 1 && options.devices <= kMostDevices, "between 1 and 64 devices are possible");
   require(options.rank.index >= 0 && options.rank.index < options.rank.count, "there is no such rank");
+  if (const std::string why = options.too_many(); !why.empty()) throw BadInput(why);
   optimizers::index_of(options.moments);  // throws where there is no kernel
   require(std::ranges::min(lanes_of(options), {}, &WorkerLane::workers).workers >= 1, "at least one thread is needed");
-  require(options.held() || options.staging_slots >= options.devices, "at least one staging slot per device is needed");
+  require(options.holds_gradients() || options.staging_slots >= options.devices,
+          "at least one staging slot per device is needed");
   require(options.clip == ClipMode::none || options.max_norm > 0, "max_norm must be above 0");
   return options;
 }
 
 }  // namespace
+
+std::string StoreOptions::too_many() const {
+  const int summands = sent_gradients() * rank.count;
+  if (summands <= kMostSummands) return "";
+  std::string text = std::to_string(rank.count) + " processes send " + std::to_string(summands) +
+                     " gradients of each weight, and at most " + std::to_string(kMostSummands) + " can be added";
+  if (sent_gradients() > 1) {
+    text += "; one with " + std::to_string(2 * sizeof(float) / size_of(gradients)) +
+            " devices, or a larger power of two, sends one";
+  }
+  return text;
+}
 
 ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOptions& store_options,
                                                MemorySource& source, Failure& run_failure, Trace* run_trace,
@@ -65,9 +78,10 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
       failure(run_failure),
       trace(run_trace),
       save_track(run_trace != nullptr ? run_trace->add_track("eps saver") : 0),
-      hand_over(layout, options.devices, options.held(), lanes_of_groups(layout, options), options.rank),
+      hand_over(layout, options.devices, options.held(), lanes_of_groups(layout, options), options.rank,
+                options.sums_devices()),
       slots(layout, options, source),
-      received(layout, options, source) {
+      exchanged(layout, options, source) {
   add_lanes();
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
     const int lane = hand_over.lane(static_cast<GroupIndex>(i));
@@ -247,7 +261,7 @@ void ParameterStore::Implementation::release_contributions(GroupIndex index) {
   for (const int slot : group.slots) {
     if (slot >= 0) slots.release(slot);  // of this rank
   }
-  if (group.received_slot >= 0) received.release(std::exchange(group.received_slot, -1));
+  if (group.received_slot >= 0) exchanged.received.release(std::exchange(group.received_slot, -1));
 }
 
 // Of several, the one whose last layer comes first in the backward pass, from which a NaN spreads.

@@ -2,6 +2,7 @@
 // for each lane (a NUMA node that has workers). Private to eps/.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -13,13 +14,13 @@
 #include <vector>
 
 #include "core/activity.h"
+#include "eps/exchange_slots.h"
 #include "eps/gradient_slots.h"
 #include "eps/group_gradient.h"
 #include "eps/group_memory.h"
 #include "eps/group_update.h"
 #include "eps/hand_over.h"
 #include "eps/parameter_store.h"
-#include "eps/received_slots.h"
 
 namespace l2l::eps {
 
@@ -34,9 +35,10 @@ struct ParameterStore::Implementation {
   struct GroupData {
     GroupMemory memory;
     Bytes state_traffic;                  // of an update
-    std::vector<Contribution> gradients;  // by contribution
-    std::vector<int> slots;               // the same
-    int received_slot = -1;               // of what other ranks brought; -1: none
+    std::vector<Contribution> gradients;  // by contribution; once devices are summed, of each use by rank
+    std::vector<int> slots;               // of this rank's devices, by contribution; -1: none
+    int received_slot = -1;               // ExchangeSlots::received; -1: none
+    int sum_slot = -1;                    // ExchangeSlots::sums; -1: none
     std::vector<double> block_sums{};     // of several ranks: squares of the last check, of all their blocks
     double sum_of_squares = 0;            // of the last check
     float learning_rate = 0;              // of the step to be applied, which may not be the open one
@@ -84,12 +86,25 @@ struct ParameterStore::Implementation {
   StepVerdict close_step();  // throws NumericError
 
   // Of several ranks (rank_exchange.cpp).
+  struct Range {
+    std::int64_t begin = 0, end = 0;
+    std::int64_t count() const { return end - begin; }
+    // Of it, what lies in `other` too; where nothing does, an end of it.
+    Range common(Range other) const { return {std::clamp(other.begin, begin, end), std::clamp(other.end, begin, end)}; }
+  };
   struct Use {
-    LayerIndex layer;
-    std::size_t part;
+    Range elements;     // of the group's gradients
+    std::size_t first;  // of its contributions, of all ranks
   };
   static Bytes gathered_bytes(const ModelLayout& layout, const StoreOptions& options);
   std::vector<std::vector<Use>> uses_of_groups() const;
+  // Elements of the group's gradients.
+  Range shard(GroupIndex group, int rank) const;
+  Range own_shard(GroupIndex group) const { return shard(group, options.rank.index); }
+  // Index in GroupData::gradients of what a rank sends of a use: number `which` of sent_gradients().
+  std::size_t sent_place(const Use& use, int which, int rank) const;
+  void begin_sum(GroupIndex group);
+  void take_sums(GroupIndex group);
   void add_gradients(RankExchange& exchange);
   void add_squares(RankExchange& exchange);
   void add_wire(RankExchange& exchange);
@@ -113,18 +128,23 @@ struct ParameterStore::Implementation {
     LayerIndex layer;  // first_layer()
   };
   std::optional<Work> wait_for_work(const Lane& lane);
+  bool has_room_for_sums() const { return exchanged.received.has_room() && exchanged.sums.has_room(); }
+  void sum(const Work& work, Lane& lane);  // of this rank's devices (rank_sums.cpp)
   void check(const Work& work, Lane& lane);
   void update(const Work& work, Lane& lane);
   [[noreturn]] void throw_corrupt(GroupIndex group, const StateMismatch& found) const;  // CorruptState
   void record(int on_track, const char* name, LayerIndex layer, Clock::time_point begin) const;
   void add_work(Bytes bytes, Clock::time_point begin);  // of a job, for work()
   Contributions contributions_of(const GroupData& group) const {
-    return {group.gradients, options.gradients, static_cast<std::size_t>(options.devices * options.rank.count)};
+    const int leaves = options.sent_gradients() * options.rank.count;
+    return {group.gradients, options.sent_type(), static_cast<std::size_t>(leaves),
+            static_cast<std::size_t>(options.devices / options.sent_gradients())};
   }
   Bytes gradient_traffic(const GroupData& group) const;
   // Elements of its gradients that are this rank's.
   static std::pair<std::int64_t, std::int64_t> shard_of(const GroupSpec& group, const StoreOptions& options);
   static Bytes state_traffic(const GroupSpec& group, const StoreOptions& options);
+  static Bytes sum_traffic(std::int64_t elements, const StoreOptions& options);  // of a use
 
   ModelLayout layout;
   const StoreOptions options;
@@ -148,7 +168,7 @@ struct ParameterStore::Implementation {
   std::condition_variable changed;  // of the guarded state, or the failure
   HandOver hand_over;               // guarded by mutex
   GradientSlots slots;              // guarded by mutex
-  ReceivedSlots received;           // guarded by mutex
+  ExchangeSlots exchanged;          // guarded by mutex
   float learning_rate = 0;          // guarded by mutex; of the open step
   GradientScale scale;              // guarded by mutex; of the open step
   int leases = 0;                   // guarded by mutex

@@ -14,10 +14,16 @@ void ParameterStore::Implementation::run_updater(Lane& lane) {
   try {
     bind_thread(lane.cpus);
     while (const std::optional<Work> work = wait_for_work(lane)) {
-      if (work->job.kind == JobKind::check) {
-        check(*work, lane);
-      } else {
-        update(*work, lane);
+      switch (work->job.kind) {
+        case JobKind::sum:
+          sum(*work, lane);
+          break;
+        case JobKind::check:
+          check(*work, lane);
+          break;
+        case JobKind::update:
+          update(*work, lane);
+          break;
       }
     }
   } catch (...) {
@@ -28,7 +34,10 @@ void ParameterStore::Implementation::run_updater(Lane& lane) {
 std::optional<ParameterStore::Implementation::Work> ParameterStore::Implementation::wait_for_work(const Lane& lane) {
   auto guard = lock();
   while (!stopping) {
-    if (const std::optional<Job> job = hand_over.start_job(lane.index)) return Work{*job, first_layer(job->group)};
+    if (const std::optional<Job> job = hand_over.start_job(lane.index, has_room_for_sums())) {
+      if (job->kind == JobKind::sum) begin_sum(job->group);
+      return Work{*job, first_layer(job->group)};
+    }
     const ActivitySpan span(Doing::rests, "the wait for a job");
     changed.wait(guard);
   }
@@ -102,7 +111,7 @@ Bytes ParameterStore::Implementation::gradient_traffic(const GroupData& group) c
   for (const Contribution& part : group.gradients) {
     const std::int64_t begin = std::max(part.begin, memory.shard_begin().gradient);
     const std::int64_t end = std::min(part.end, memory.shard_end().gradient);
-    if (end > begin) bytes += static_cast<Bytes>(end - begin) * size_of(options.gradients);
+    if (end > begin) bytes += static_cast<Bytes>(end - begin) * size_of(options.sent_type());
   }
   return bytes;
 }

@@ -64,7 +64,7 @@ std::optional<int> ranks_of_name(const std::string& name) {
   int number = 0, ranks = 0;
   const std::size_t dash = name.find('-');
   if (dash == std::string::npos || std::sscanf(name.c_str() + dash, "-%5d-of-%5d", &number, &ranks) != 2) return {};
-  if (ranks < 2 || ranks > kMostDevices || number < 1 || number > ranks) return {};
+  if (ranks < 2 || ranks > kMostSummands || number < 1 || number > ranks) return {};
   if (name != model_name(number - 1, ranks) && name != optimizer_name(number - 1, ranks)) return {};
   return ranks;
 }

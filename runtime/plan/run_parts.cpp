@@ -148,7 +148,7 @@ int chosen_gradient_buffers(const RunParts& parts, eps::StoreOptions store) {
   const ModelLayout& layout = parts.model.layout;
   const Bytes one = static_cast<Bytes>(layout.largest_gradient()) * size_of(store.gradients);
   const bool scarce = parts.options.device.pinned_memory > 0;  // which buffers would take from the weights
-  if (parts.device->uses_host_memory() || scarce || store.held() || one == 0) return few;
+  if (parts.device->uses_host_memory() || scarce || store.holds_gradients() || one == 0) return few;
   store.staging_slots = few;
   const eps::StoreBytes needed = eps::ParameterStore::bytes_needed(layout, store);
   const Bytes all = needed.from_source(), limit = parts.options.eps.memory;

@@ -99,10 +99,7 @@ double one_node_seconds(const RunPlan& plan, StepModel model) {
 NodesPrediction predict_nodes(const RunPlan& plan) {
   NodesPrediction nodes;
   nodes.nodes = plan.store.rank.count;
-  if (const std::int64_t devices = plan.options.all_devices(); devices > eps::kMostDevices) {
-    nodes.limit = "these are " + std::to_string(devices) + " devices: at most " + std::to_string(eps::kMostDevices) +
-                  " can train together yet";
-  }
+  nodes.limit = plan.store.too_many();
   const auto [gradients, squares, wire] = exchanged(plan.model.layout, plan.store);
   nodes.network = {gradients.sent, gradients.received, squares.sent, squares.received, wire.sent, wire.received};
   return nodes;

@@ -110,6 +110,7 @@ TEST(Ranks, HaveThemInEveryMode) {
     change(options);
     const Record expected = record_on_ranks(options, 1, 3);
     EXPECT_EQ(record_on_ranks(options, 3), expected) << name;
+    EXPECT_EQ(record_on_ranks(options, 2, 2), record_on_ranks(options, 1, 4)) << name << ", sums of two devices";
   }
 }
 

@@ -13,6 +13,7 @@
 #include "core/workers.h"
 #include "eps/exchange_bytes.h"
 #include "tests/collectives/altered.h"
+#include "tests/eps/fault_points.h"
 #include "tests/eps/toy.h"
 
 namespace l2l::transfer {
@@ -28,6 +29,7 @@ using eps::ParameterStore;
 using eps::Rank;
 using eps::StatePart;
 using eps::StoreOptions;
+using testing::ArmedFaultPoint;
 using namespace eps::testing;
 
 constexpr std::uint64_t kSteps = 4;
@@ -92,7 +94,8 @@ struct Result {
 };
 
 // `options`: of a run of one rank; its devices are shared by `ranks` ranks.
-Result run_ranks(StoreOptions options, int ranks, int overflows = -1, const Alter& alter = {}) {
+Result run_ranks(StoreOptions options, int ranks, int overflows = -1, const Alter& alter = {},
+                 const ModelLayout& layout = toy_layout()) {
   options.devices /= ranks;
   options.staging_slots = std::max(1, options.staging_slots / ranks);
   std::vector<std::unique_ptr<Transport>> transports = collectives::connected_threads(ranks);
@@ -110,8 +113,8 @@ Result run_ranks(StoreOptions options, int ranks, int overflows = -1, const Alte
       TestMemory memory;
       Failure failure;
       Collectives peers(std::move(transports[static_cast<std::size_t>(rank)]));
-      ParameterStore store(toy_layout(), own, memory, failure, nullptr);
-      const eps::StoreBytes needed = ParameterStore::bytes_needed(toy_layout(), own);
+      ParameterStore store(layout, own, memory, failure, nullptr);
+      const eps::StoreBytes needed = ParameterStore::bytes_needed(layout, own);
       EXPECT_EQ(memory.total(), needed.from_source());
       Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
       {
@@ -137,10 +140,10 @@ Result run_ranks(StoreOptions options, int ranks, int overflows = -1, const Alte
   return run;
 }
 
-Outcome run_alone(const StoreOptions& options, int overflows = -1) {
+Outcome run_alone(const StoreOptions& options, int overflows = -1, const ModelLayout& layout = toy_layout()) {
   TestMemory memory;
   Failure failure;
-  ParameterStore store(toy_layout(), options, memory, failure, nullptr);
+  ParameterStore store(layout, options, memory, failure, nullptr);
   Outcome outcome;
   run_steps(store, options, overflows, outcome);
   add_state(store, outcome.state);
@@ -215,7 +218,7 @@ TEST(Courier, AnOverflowOnOneRankSkipsTheStepOnAll) {
   EXPECT_TRUE(run_ranks(options, 2, /*overflows=*/1).outcome.skipped[1]);
 }
 
-// Each rank sends each other its contributions to the shard that is there, and all its own new weights.
+// Each rank sends each other the sums of its contributions to the shard that is there, and all its own new weights.
 TEST(Courier, TrafficIsWhatTheShardsSay) {
   const StoreOptions options = options_of(DType::bf16, DType::f32);
   const Result run = run_ranks(options, 2);
@@ -225,7 +228,7 @@ TEST(Courier, TrafficIsWhatTheShardsSay) {
     for (std::size_t i = 0; i < layout.groups.size(); ++i) {
       const auto cuts = eps::shard_cuts(layout.groups[i], 2, /*whole_tensors=*/false);
       const auto own = static_cast<std::size_t>(rank), other = 1 - own;
-      const auto contributions = static_cast<Bytes>(2 * layout.uses(static_cast<GroupIndex>(i)));
+      const auto contributions = static_cast<Bytes>(layout.uses(static_cast<GroupIndex>(i)));
       const auto count = [&](std::size_t shard, std::int64_t eps::ShardCut::*member) {
         return static_cast<Bytes>(cuts[shard + 1].*member - cuts[shard].*member);
       };
@@ -281,6 +284,74 @@ TEST(Courier, TrafficIsWhatIsCountedBefore) {
   }
 }
 
+// Gradients of this rank's devices leave as they are where their sum in fp32 would not be fewer bytes, or would not be
+// a part of the tree over all devices.
+TEST(Courier, DevicesAreSummedWhereThatIsFewerBytes) {
+  const auto sent_of = [](int devices, DType gradients) {
+    StoreOptions options = options_of(DType::bf16, gradients, devices);
+    options.rank = {0, 2};
+    return std::pair(options.sent_gradients(), options.sent_type());
+  };
+  EXPECT_EQ(sent_of(1, DType::f32), std::pair(1, DType::f32));
+  EXPECT_EQ(sent_of(2, DType::f32), std::pair(1, DType::f32));
+  EXPECT_EQ(sent_of(3, DType::f32), std::pair(3, DType::f32));
+  EXPECT_EQ(sent_of(8, DType::f32), std::pair(1, DType::f32));
+  EXPECT_EQ(sent_of(1, DType::bf16), std::pair(1, DType::bf16));
+  EXPECT_EQ(sent_of(2, DType::bf16), std::pair(2, DType::bf16));
+  EXPECT_EQ(sent_of(4, DType::bf16), std::pair(1, DType::f32));
+  StoreOptions alone = options_of(DType::bf16, DType::f32, 4);
+  EXPECT_FALSE(alone.sums_devices());
+}
+
+TEST(Courier, SumsOfDevicesHaveTheBitsOnEveryLane) {
+  for (const DType gradients : {DType::f32, DType::bf16}) {
+    for (const bool held : {false, true}) {
+      StoreOptions options = options_of(DType::bf16, gradients, /*devices=*/16);
+      options.update = held ? eps::UpdateMode::after_backward : eps::UpdateMode::eager;
+      options.placement.lanes = {{-1, 1, {}}, {-1, 2, {}}, {-1, 1, {}}};
+      options.staging_slots = 16;  // room for one group at a time on its way
+      expect_same(options, held ? "held" : "eager");
+    }
+  }
+}
+
+// A rank's sum is one summand of the whole sum: more devices can train together than have their gradients added one by
+// one.
+TEST(Courier, ManyDevicesTrainTogetherWhereTheyAreSummed) {
+  StoreOptions options = options_of(DType::bf16, DType::bf16, /*devices=*/128);
+  const Result few = run_ranks(options, 16), many = run_ranks(options, 32);
+  EXPECT_TRUE(few.ranks_agree && many.ranks_agree);
+  EXPECT_TRUE(few.outcome == many.outcome);
+  options.rank = {0, 65};
+  EXPECT_EQ(options.too_many(), "65 processes send 65 gradients of each weight, and at most 64 can be added");
+  options.rank = {0, 33};
+  options.devices = 2;
+  EXPECT_EQ(options.too_many(),
+            "33 processes send 66 gradients of each weight, and at most 64 can be added; one with 4 devices, or a "
+            "larger power of two, sends one");
+}
+
+// What they measure is divided by the number of all devices, not of what ranks send.
+TEST(Courier, StatisticsOfSummedDevicesAreThoseOfAll) {
+  ModelLayout layout = toy_layout();
+  layout.groups[1].parameters[0].statistic = 0.1F;
+  const StoreOptions options = options_of(DType::bf16, DType::f32);
+  EXPECT_TRUE(run_ranks(options, 2, -1, {}, layout).outcome == run_alone(options, -1, layout));
+}
+
+// Held gradients of several devices are kept as sums of this rank's shard.
+TEST(Courier, HeldGradientsDoNotGrowWithTheDevices) {
+  StoreOptions options = options_of(DType::bf16, DType::bf16, /*devices=*/4);
+  options.update = eps::UpdateMode::after_backward;
+  options.rank = {0, 2};
+  const eps::StoreBytes few = ParameterStore::bytes_needed(toy_layout(), options);
+  options.devices = 8;
+  const eps::StoreBytes many = ParameterStore::bytes_needed(toy_layout(), options);
+  EXPECT_EQ(few.held, 0U);
+  EXPECT_EQ(many.held, 0U);
+  EXPECT_EQ(many.received, few.received);
+}
+
 // Wires are on every rank, the rest on one.
 TEST(Courier, StateIsSharedAmongRanks) {
   const StoreOptions options = options_of(DType::bf16, DType::f32);
@@ -313,6 +384,18 @@ TEST(Courier, APieceThatIsLostIsSeen) {
     if (kind == 0) {
       EXPECT_TRUE(run.ranks_agree);
     }
+  }
+}
+
+TEST(Courier, ADeviceThatIsNotSummedIsSeen) {
+  L2L_NEEDS_FAULT_POINTS();
+  for (const DType gradients : {DType::f32, DType::bf16}) {
+    const StoreOptions options = options_of(DType::bf16, gradients, /*devices=*/8);
+    const Outcome alone = run_alone(options);
+    const ArmedFaultPoint fault("eps.sum_without_a_device");
+    const Result run = run_ranks(options, 2);
+    EXPECT_TRUE(run.ranks_agree);
+    EXPECT_FALSE(run.outcome == alone);
   }
 }
 

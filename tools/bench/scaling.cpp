@@ -17,13 +17,10 @@ struct Case {
   LlamaSize size;
   std::int64_t tokens;  // a step of each device
   double gigabits;      // a second, each way, of a node's network
-  // Whether a node's devices had added their gradients before they leave, which would make them those of one; they do
-  // not yet.
-  bool added;
 };
 
 StepPrediction predict(const Case& of, int nodes) {
-  Options options = llama(of.size, kSequence, of.tokens, of.added ? 1 : kDevices, nodes);
+  Options options = llama(of.size, kSequence, of.tokens, kDevices, nodes);
   options.eps.gradient_buffers = kBuffers;
   options.distributed.bandwidth = of.gigabits / 8;
   return predict_on_h100s(options, kUpdatesOfTwoProcessors);
@@ -34,9 +31,7 @@ std::vector<Case> cases() {
   for (const auto& [model, size] :
        {std::pair{"Llama-3.1-8B", LlamaSize::b8}, std::pair{"Llama-3.1-70B", LlamaSize::b70}}) {
     for (const std::int64_t tokens : {16'384, 65'536}) {
-      for (const bool added : {false, true}) {
-        for (const double gigabits : {100., 400.}) all.push_back({model, size, tokens, gigabits, added});
-      }
+      for (const double gigabits : {100., 400.}) all.push_back({model, size, tokens, gigabits});
     }
   }
   return all;
@@ -51,15 +46,13 @@ int bench_scaling(bool json) {
     std::printf(
         "Calculated: efficiency of nodes with %d H100s against one, percent. Tokens: of each device in a step.\n",
         kDevices);
-    std::printf("%-14s %7s %5s %9s %8s |", "model", "tokens", "Gb/s", "gradients", "one, s");
+    std::printf("%-14s %7s %5s %8s |", "model", "tokens", "Gb/s", "one, s");
     for (const int nodes : kNodes) std::printf(" %4d", nodes);
     std::printf(" | %9s %12s\n", "GB, of 64", "hidden, Gb/s");
   }
   for (const Case& of : cases()) {
-    nlohmann::ordered_json row = {{"model", of.model},
-                                  {"tokens_per_device", of.tokens},
-                                  {"gigabits_per_second", of.gigabits},
-                                  {"gradients_added_in_node", of.added}};
+    nlohmann::ordered_json row = {
+        {"model", of.model}, {"tokens_per_device", of.tokens}, {"gigabits_per_second", of.gigabits}};
     NodesPrediction last;
     std::string cells;
     for (const int nodes : kNodes) {
@@ -76,8 +69,8 @@ int bench_scaling(bool json) {
     row["hidden_from_gb_per_second"] = last.hidden_from_gb_per_second.value();
     rows.push_back(row);
     if (json) continue;
-    std::printf("%-14s %7d %5.0f %9s %8.2f |%s | %9.0f %12.0f\n", of.model, static_cast<int>(of.tokens), of.gigabits,
-                of.added ? "added" : "all", 1e-3 * *last.one_node_ms, cells.c_str(), 1e-9 * static_cast<double>(sent),
+    std::printf("%-14s %7d %5.0f %8.2f |%s | %9.0f %12.0f\n", of.model, static_cast<int>(of.tokens), of.gigabits,
+                1e-3 * *last.one_node_ms, cells.c_str(), 1e-9 * static_cast<double>(sent),
                 8 * *last.hidden_from_gb_per_second);
     std::fflush(stdout);
   }

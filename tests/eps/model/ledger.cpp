@@ -170,6 +170,33 @@ bool Ledger::may_check(GroupIndex index) const {
          has_all_contributions(index);
 }
 
+bool Ledger::may_sum(GroupIndex index) const {
+  const Group& group = state_.groups[index];
+  return scenario_->sums > 0 && group.being_summed == 0 && group.summed == 0 && group.checked == group.updated &&
+         has_own_contributions(index) && !has_all_contributions(index);
+}
+
+bool Ledger::has_room_for_sums() const {
+  int under_way = 0;
+  for (const Group& group : state_.groups) under_way += group.being_summed + group.summed;
+  return under_way < scenario_->sums;
+}
+
+// Of all lanes in the order in which the backward pass completes the groups; before all else.
+void Ledger::expect_first_sum(int lane, const std::optional<Job>& job) {
+  std::optional<GroupIndex> first;
+  for (GroupIndex i = 0; i < kGroups; ++i) {
+    if (may_sum(i) && (!first || first_use(i) > first_use(*first))) first = i;
+  }
+  if (!job || job->kind != JobKind::sum) {
+    require(!first || lane_of(*first) != lane || !has_room_for_sums(), "a sum waits for nobody");
+    return;
+  }
+  require(has_room_for_sums(), "a sum without room for it");
+  require(may_sum(job->group), "a sum before the last device, or twice");
+  require(!first || first_use(*first) == first_use(job->group), "a sum comes before that of gradients that came first");
+}
+
 void Ledger::expect_updatable(GroupIndex index) {
   const Group& group = state_.groups[index];
   require(group.approved == group.updated + 1, scenario_->held
@@ -184,6 +211,8 @@ void Ledger::expect_updatable(GroupIndex index) {
 // Within a lane checks come before updates; each as urgent as there is one.
 void Ledger::started(int lane, const std::optional<Job>& job) {
   require(!job || lane_of(job->group) == lane, "a lane works on a group of another");
+  expect_first_sum(lane, job);
+  if (job && job->kind == JobKind::sum) return void(state_.groups[job->group].being_summed = 1);
   for (GroupIndex i = 0; i < kGroups; ++i) {
     if (lane_of(i) != lane) continue;
     const bool update = may_update(i), check = may_check(i);
@@ -216,6 +245,11 @@ void Ledger::updated_half(GroupIndex index, int half) {
 
 void Ledger::finished(const Job& job) {
   Group& group = state_.groups[job.group];
+  if (job.kind == JobKind::sum) {
+    group.being_summed = 0;
+    group.summed = 1;
+    return;
+  }
   if (job.kind == JobKind::check) {
     group.being_checked = 0;
     scenario_->ranks > 1 ? void(group.measured = 1) : conclude_check(job.group);
@@ -248,6 +282,7 @@ bool Ledger::may_exchange(GroupIndex index, ExchangeKind kind) const {
   if (group.exchanging != 0) return false;
   if (kind == ExchangeKind::squares) return group.measured != 0;
   if (kind == ExchangeKind::wire) return group.renewed != 0;
+  if (scenario_->sums > 0 && group.summed == 0) return false;
   return group.checked == group.updated && has_own_contributions(index) && !has_all_contributions(index);
 }
 
@@ -270,6 +305,7 @@ void Ledger::exchange_started(const std::optional<GroupExchange>& exchange) {
 void Ledger::exchange_finished(const GroupExchange& exchange) {
   Group& group = state_.groups[exchange.group];
   group.exchanging = 0;
+  if (exchange.kind == ExchangeKind::gradients) group.summed = 0;
   if (exchange.kind == ExchangeKind::squares) {
     group.measured = 0;
     conclude_check(exchange.group);

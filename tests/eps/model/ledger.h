@@ -36,6 +36,7 @@ class Ledger {
   void started(int lane, const std::optional<Job>& job);
   void updated_half(GroupIndex group, int half);
   void finished(const Job& job);
+  bool has_room_for_sums() const;
 
   // The courier. `exchange`: what the machine hands out, or nothing.
   void exchange_started(const std::optional<GroupExchange>& exchange);
@@ -78,10 +79,11 @@ class Ledger {
     std::int8_t places[kMostPlaces];         // contributions: their layer, device and step; 0: none
     std::int8_t checked, approved, updated;  // number of steps
     std::int8_t being_checked, being_updated;
-    std::int8_t measured, renewed;  // its shard, of several ranks, is checked; is updated
-    std::int8_t exchanging;         // 1 + ExchangeKind; 0: nothing
-    std::int8_t passed;             // steps without it that were closed while its update was pending
-    std::int8_t saved;              // 1 + version of the last save that read it whole
+    std::int8_t measured, renewed;     // its shard, of several ranks, is checked; is updated
+    std::int8_t being_summed, summed;  // its devices' gradients, until they have left
+    std::int8_t exchanging;            // 1 + ExchangeKind; 0: nothing
+    std::int8_t passed;                // steps without it that were closed while its update was pending
+    std::int8_t saved;                 // 1 + version of the last save that read it whole
   };
   struct State {
     Group groups[kGroups];
@@ -118,6 +120,8 @@ class Ledger {
   void publish(GroupIndex group);
   bool may_update(GroupIndex group) const;
   bool may_check(GroupIndex group) const;
+  bool may_sum(GroupIndex group) const;
+  void expect_first_sum(int lane, const std::optional<Job>& job);
   void clear_places(Group& group);
   void expect_updatable(GroupIndex group);
   void expect_availability(const HandOver& machine, LayerIndex layer, int version);

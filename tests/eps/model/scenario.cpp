@@ -107,7 +107,14 @@ std::vector<ThreadSpec> saving(int steps, const std::vector<int>& at) {
   return {run, {"updater", Role::updater, {}}, {"saver", Role::saver, {}}};
 }
 
-// The same, with the layers of each step set before it.
+// The same without saves.
+std::vector<ThreadSpec> stepping(int steps) {
+  std::vector<ThreadSpec> threads = saving(steps, {});
+  std::erase_if(threads, [](const ThreadSpec& thread) { return thread.role == Role::saver; });
+  return threads;
+}
+
+// A run with saves, with the layers of each step set before it.
 std::vector<ThreadSpec> exchanging(std::vector<ThreadSpec> threads) {
   Script exchanged;
   for (const Operation& operation : threads[0].script) {
@@ -205,9 +212,17 @@ std::vector<Scenario> all_scenarios() {
     exchanging_two.exchanged_step = 1;
     add("TwoRanks", 2, with_courier(training(0, 2))).ranks = 2;
     add("SaveOfTwoRanks", 2, with_courier(saving(2, {1}))).ranks = 2;
-    std::vector<ThreadSpec> several = with_courier(with_courier(saving(2, {})));
-    std::erase_if(several, [](const ThreadSpec& thread) { return thread.role == Role::saver; });
-    add("TwoExchangesAtATime", 2, several).ranks = 2;
+    add("TwoExchangesAtATime", 2, with_courier(with_courier(stepping(2)))).ranks = 2;
+    Scenario& summing_two = add("SumsOfTwoRanks", 2, with_courier(with_courier(stepping(2))));
+    summing_two.ranks = 2;
+    summing_two.sums = 1;
+    for (const int sums : {1, 2}) {
+      Scenario& summing =
+          add("SumsWithTwoLanes" + std::to_string(sums), 2, with_courier(with_second_updater(stepping(2))));
+      summing.ranks = 2;
+      summing.sums = sums;
+      summing.lanes = {0, 1, 0, 1};
+    }
     Scenario& exchanging_ranks = add("ExchangeOfTwoRanks", 3, with_courier(exchanging(saving(3, {2}))));
     exchanging_ranks.ranks = 2;
     exchanging_ranks.exchanged_step = 1;

@@ -29,7 +29,7 @@ Version version_of(int step) { return static_cast<Version>(step); }
 World::World(const Scenario& scenario)
     : scenario_(&scenario),
       machine_(tied_layout(/*exchanged=*/false), scenario.devices, scenario.held, scenario.lanes,
-               {scenario.ranks - 1, scenario.ranks}),
+               {scenario.ranks - 1, scenario.ranks}, scenario.sums > 0),
       ledger_(scenario) {}
 
 bool World::step(int thread) {
@@ -144,7 +144,7 @@ bool World::finish_step() {
 // wait_for_job(); then check() or update(), whose work lies outside of the mutex.
 bool World::run_updater(Local& local, int lane) {
   if (local.phase == 0) {
-    const std::optional<Job> job = machine_.start_job(lane);
+    const std::optional<Job> job = machine_.start_job(lane, ledger_.has_room_for_sums());
     ledger_.started(lane, job);
     if (!job) return !violation().empty();
     local.kind = static_cast<std::int8_t>(job->kind);
@@ -155,10 +155,16 @@ bool World::run_updater(Local& local, int lane) {
     local.phase = scenario_->ranks > 1 ? 3 : static_cast<std::int8_t>(local.phase + 1);  // the other half: a peer's
   } else {
     const Job job{static_cast<JobKind>(local.kind), local.group};
-    if (job.kind == JobKind::update) {
-      machine_.finish_update(local.group);
-    } else {
-      machine_.finish_check(local.group, ledger_.finite(local.group));
+    switch (job.kind) {
+      case JobKind::sum:
+        machine_.finish_sum(local.group);
+        break;
+      case JobKind::check:
+        machine_.finish_check(local.group, ledger_.finite(local.group));
+        break;
+      case JobKind::update:
+        machine_.finish_update(local.group);
+        break;
     }
     ledger_.finished(job);
     local = {};
@@ -169,7 +175,7 @@ bool World::run_updater(Local& local, int lane) {
 // An exchange at a time, and so as many as there are such threads; the peers may take any time.
 bool World::run_courier(Local& local) {
   if (local.phase == 0) {
-    const std::optional<GroupExchange> exchange = machine_.start_exchange();
+    const std::optional<GroupExchange> exchange = machine_.start_exchange(/*room=*/scenario_->sums == 0);
     ledger_.exchange_started(exchange);
     if (!exchange) return !violation().empty();
     local.kind = static_cast<std::int8_t>(exchange->kind);
@@ -266,7 +272,7 @@ std::string World::next_of(int index) const {
     return std::string(kActionNames[static_cast<int>(operation.action)]) + " (layer " +
            std::to_string(operation.layer) + ", step " + std::to_string(operation.step) + ")";
   }
-  constexpr const char* kJobs[] = {"check", "update"};
+  constexpr const char* kJobs[] = {"sum", "check", "update"};
   constexpr const char* kExchanges[] = {"exchange of gradients", "exchange of squares", "exchange of the wire"};
   const auto kind = static_cast<std::size_t>(local.kind);
   const std::string work = thread.role == Role::saver     ? "save"

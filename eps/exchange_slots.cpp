@@ -1,0 +1,93 @@
+#include "eps/exchange_slots.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace l2l::eps {
+namespace {
+
+std::size_t buffers(const StoreOptions& options) {
+  return static_cast<std::size_t>(options.staging_slots / options.devices);
+}
+
+// Elements [begin, end) of a group, of all its uses together; where layers are exchanged, of as many as it may have.
+std::int64_t elements_of_uses(const ModelLayout& layout, GroupIndex group, std::int64_t begin, std::int64_t end) {
+  if (layout.exchange) return (end - begin) * (1 + layout.exchange->further_uses);
+  std::int64_t elements = 0;
+  for (const LayerSpec& layer : layout.layers) {
+    for (const LayerPart& part : layer.parts) {
+      if (part.group != group) continue;
+      const std::int64_t last = std::min(part.begin + layout.gradient_elements_of(part), end);
+      elements += std::max<std::int64_t>(last - std::max(part.begin, begin), 0);
+    }
+  }
+  return elements;
+}
+
+Bytes received_bytes(const ModelLayout& layout, GroupIndex group, const StoreOptions& options) {
+  const GroupSpec& spec = layout.groups[static_cast<std::size_t>(group)];
+  if (spec.gradient_elements() == 0) return 0;
+  const std::vector<ShardCut> cuts = shard_cuts(spec, options.rank.count, options.whole_tensors());
+  const auto own = static_cast<std::size_t>(options.rank.index);
+  const auto shard = static_cast<Bytes>(elements_of_uses(layout, group, cuts[own].gradient, cuts[own + 1].gradient));
+  const int ranks = options.sums_devices() ? options.rank.count : options.rank.count - 1;
+  return shard * static_cast<Bytes>(ranks * options.sent_gradients()) * size_of(options.sent_type());
+}
+
+// Of each slot.
+std::vector<Bytes> received_sizes(const ModelLayout& layout, const StoreOptions& options) {
+  if (options.rank.count == 1) return {};
+  std::vector<Bytes> sizes;
+  for (std::size_t i = 0; i < layout.groups.size(); ++i) {
+    sizes.push_back(received_bytes(layout, static_cast<GroupIndex>(i), options));
+  }
+  if (options.held()) return sizes;
+  const Bytes largest = sizes.empty() ? 0 : *std::ranges::max_element(sizes);
+  return std::vector<Bytes>(buffers(options), largest);
+}
+
+std::vector<Bytes> sum_sizes(const ModelLayout& layout, const StoreOptions& options) {
+  if (!options.sums_devices()) return {};
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < layout.groups.size(); ++i) {
+    const std::int64_t all = layout.groups[i].gradient_elements();
+    most = std::max(most, elements_of_uses(layout, static_cast<GroupIndex>(i), 0, all));
+  }
+  return std::vector<Bytes>(buffers(options), static_cast<Bytes>(most) * size_of(options.sent_type()));
+}
+
+Bytes total(const std::vector<Bytes>& sizes) { return std::accumulate(sizes.begin(), sizes.end(), Bytes{0}); }
+
+}  // namespace
+
+SlotPool::SlotPool(const std::vector<Bytes>& sizes, bool per_group, MemorySource& memory, std::string_view purpose)
+    : per_group_(per_group), free_(sizes.size()) {
+  for (const Bytes size : sizes) slots_.push_back({size > 0 ? memory.allocate(size, purpose) : nullptr, false});
+}
+
+std::optional<int> SlotPool::take(GroupIndex group) {
+  const std::size_t first = per_group_ ? static_cast<std::size_t>(group) : 0;
+  const std::size_t end = per_group_ ? first + 1 : slots_.size();
+  for (std::size_t i = first; i < end; ++i) {
+    if (slots_[i].taken) continue;
+    slots_[i].taken = true;
+    --free_;
+    return static_cast<int>(i);
+  }
+  return std::nullopt;
+}
+
+void SlotPool::release(int slot) {
+  slots_[static_cast<std::size_t>(slot)].taken = false;
+  ++free_;
+}
+
+ExchangeSlots::Total ExchangeSlots::bytes(const ModelLayout& layout, const StoreOptions& options) {
+  return {total(received_sizes(layout, options)), total(sum_sizes(layout, options))};
+}
+
+ExchangeSlots::ExchangeSlots(const ModelLayout& layout, const StoreOptions& options, MemorySource& memory)
+    : received(received_sizes(layout, options), options.held(), memory, "gradients from other ranks"),
+      sums(sum_sizes(layout, options), /*per_group=*/false, memory, "sums over devices") {}
+
+}  // namespace l2l::eps
