@@ -36,7 +36,25 @@ ExchangeBytes exchange_bytes(const ModelLayout& layout, GroupIndex group, const 
   bytes.gradients = {static_cast<Bytes>(all - own) * element,
                      static_cast<Bytes>((options.rank.count - 1) * own) * element};
   bytes.squares = all_gathered(cuts, &ShardCut::block, options.rank.index, sizeof(double));
-  bytes.wire = all_gathered(cuts, &ShardCut::wire, options.rank.index, size_of(options.wire));
+  if (!options.shards_wire_of(spec)) {
+    bytes.wire = all_gathered(cuts, &ShardCut::wire, options.rank.index, size_of(options.wire));
+  }
+  return bytes;
+}
+
+collectives::Traffic visit_bytes(const ModelLayout& layout, LayerIndex layer, const StoreOptions& options) {
+  collectives::Traffic bytes;
+  for (const LayerPart& part : layout.layers[static_cast<std::size_t>(layer)].parts) {
+    const GroupSpec& group = layout.groups[static_cast<std::size_t>(part.group)];
+    if (!options.shards_wire_of(group)) continue;
+    const std::vector<ShardCut> cuts = shard_cuts(group, options.rank.count, options.whole_tensors());
+    const auto rank = static_cast<std::size_t>(options.rank.index);
+    const std::int64_t all = layout.elements_of(part), end = part.begin + all;
+    const std::int64_t own =
+        std::max<std::int64_t>(std::min(end, cuts[rank + 1].wire) - std::max(part.begin, cuts[rank].wire), 0);
+    bytes.sent += static_cast<Bytes>((options.rank.count - 1) * own) * size_of(options.wire);
+    bytes.received += static_cast<Bytes>(all - own) * size_of(options.wire);
+  }
   return bytes;
 }
 

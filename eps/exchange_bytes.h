@@ -14,5 +14,7 @@ struct ExchangeBytes {
 
 // Of a step that updates the group, which layers use as in `layout`. Nothing with one rank. Pure.
 ExchangeBytes exchange_bytes(const ModelLayout& layout, GroupIndex group, const StoreOptions& options);
+// Of a visit of the layer to the devices, whose wire is gathered for it where wires are sharded.
+collectives::Traffic visit_bytes(const ModelLayout& layout, LayerIndex layer, const StoreOptions& options);
 
 }  // namespace l2l::eps

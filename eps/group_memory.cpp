@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
+#include <utility>
 
 #include "l2l/errors.h"
 #include "optimizers/kernels.h"
@@ -55,12 +57,20 @@ std::vector<ShardCut> cuts_of(const GroupSpec& group, const StoreOptions& option
   return shard_cuts(group, options.rank.count, options.whole_tensors());
 }
 
+// Elements of the wire on this rank, whose shard lies between two cuts.
+std::pair<std::int64_t, std::int64_t> wire_of_rank(const GroupSpec& group, const StoreOptions& options,
+                                                   const ShardCut& begin, const ShardCut& end) {
+  if (options.shards_wire_of(group)) return {begin.wire, end.wire};
+  return {0, group.elements};
+}
+
 // Of the shard between two cuts.
 Fields fields_of(const GroupSpec& group, const StoreOptions& options, const ShardCut& begin, const ShardCut& end) {
   const auto trained = static_cast<Bytes>(end.gradient - begin.gradient);
   const auto scales = static_cast<Bytes>(end.scale - begin.scale) * sizeof(std::uint16_t);
   const MomentFormat formats[2] = {options.moments.first, options.moments.second};
-  FieldPlacer placer(static_cast<Bytes>(group.elements) * size_of(options.wire));
+  const auto [wire_begin, wire_end] = wire_of_rank(group, options, begin, end);
+  FieldPlacer placer(static_cast<Bytes>(wire_end - wire_begin) * size_of(options.wire));
   Fields fields;
   fields.master = placer.add(trained * optimizers::master_bytes(optimizers::master_format(options.wire)));
   for (int i = 0; i < optimizers::moments_of(options.optimizer); ++i) {
@@ -118,10 +128,12 @@ GroupMemory::GroupMemory(const GroupSpec& group, const StoreOptions& options, Me
     : elements_(group.elements),
       rank_(options.rank.index),
       cuts_(cuts_of(group, options)),
+      shards_wire_(options.shards_wire_of(group)),
       wire_type_(options.wire),
       formats_(options.moments),
       seed_(options.seed),
       id_(group.id) {
+  std::tie(wire_begin_, wire_end_) = wire_of_rank(group, options, shard_begin(), shard_end());
   const Fields fields = fields_of(group, options, shard_begin(), shard_end());
   std::byte* const base = memory.allocate(fields.end, "weights and moments of " + group.name);
   wire_ = base;
@@ -185,11 +197,21 @@ bool GroupMemory::has_statistics() const {
   return std::ranges::any_of(rules_, [](const UpdateRule& rule) { return rule.statistic > 0; });
 }
 
-std::span<const std::byte> GroupMemory::wire() const {
-  return {wire_, static_cast<std::size_t>(elements_) * size_of(wire_type_)};
+std::span<const std::byte> GroupMemory::wire(std::int64_t begin, std::int64_t end) const {
+  if (begin == end) return {};
+  if (begin < wire_begin_ || end > wire_end_) {
+    throw Error("rank " + std::to_string(rank_) + " has elements " + std::to_string(wire_begin_) + " to " +
+                std::to_string(wire_end_) + " of a group's wire; " + std::to_string(begin) + " to " +
+                std::to_string(end) + " are asked for");
+  }
+  const Bytes size = size_of(wire_type_);
+  return {wire_ + static_cast<Bytes>(begin - wire_begin_) * size, static_cast<Bytes>(end - begin) * size};
 }
 
-std::span<std::byte> GroupMemory::wire() { return {wire_, static_cast<std::size_t>(elements_) * size_of(wire_type_)}; }
+std::span<std::byte> GroupMemory::wire(std::int64_t begin, std::int64_t end) {
+  const std::span<const std::byte> found = std::as_const(*this).wire(begin, end);
+  return {const_cast<std::byte*>(found.data()), found.size()};
+}
 
 std::pair<std::int64_t, std::int64_t> GroupMemory::owned(std::size_t parameter) const {
   const Place& place = places_[parameter];
@@ -210,12 +232,12 @@ void GroupMemory::expect_owned(std::size_t parameter, std::int64_t first, std::s
 
 bool GroupMemory::wire_overflows() const {
   if (wire_type_ != DType::f16) return false;
-  const std::span halves(reinterpret_cast<const f16*>(wire_), static_cast<std::size_t>(elements_));
+  const std::span halves(reinterpret_cast<const f16*>(wire_), static_cast<std::size_t>(wire_end_ - wire_begin_));
   return std::ranges::any_of(halves, [](f16 value) { return (value.bits & 0x7fff) == 0x7c00; });
 }
 
 std::byte* GroupMemory::wire_of(std::size_t parameter, std::int64_t first) const {
-  return wire_ + static_cast<Bytes>(places_[parameter].begin + first) * size_of(wire_type_);
+  return wire_ + static_cast<Bytes>(places_[parameter].begin + first - wire_begin_) * size_of(wire_type_);
 }
 
 // Of elements from `first` of a parameter.
@@ -254,7 +276,7 @@ Streams GroupMemory::streams(const Block& block, std::int64_t begin, std::int64_
 }
 
 void GroupMemory::read_master(std::size_t parameter, std::int64_t first, std::span<float> destination) const {
-  if (master_ != nullptr && trained(parameter)) expect_owned(parameter, first, destination.size());
+  if ((master_ != nullptr || shards_wire()) && trained(parameter)) expect_owned(parameter, first, destination.size());
   const Streams streams = master_streams(parameter, first, destination.size());
   const auto format = static_cast<std::size_t>(master_format());
   if (trained(parameter)) return optimizers::kernels().load_master[format](streams, destination.data());
@@ -279,7 +301,9 @@ void GroupMemory::write_master(std::size_t parameter, std::int64_t first, std::s
       streams.wire = wire_of(parameter, first);
       streams.master = masters_of_others.data();
     }
-    optimizers::kernels().store_master[static_cast<std::size_t>(master_format())](streams, source.data());
+    if (own || !shards_wire()) {
+      optimizers::kernels().store_master[static_cast<std::size_t>(master_format())](streams, source.data());
+    }
     source = source.subspan(count);
     first = until;
   }
@@ -340,7 +364,7 @@ RawMoment GroupMemory::raw_moment(int moment, std::size_t parameter) const {
           {stream.scales, optimizers::scale_bytes(format, elements) / sizeof(std::uint16_t)}};
 }
 
-std::vector<std::span<std::byte>> GroupMemory::state(const ShardCut& begin, const ShardCut& end) {
+std::vector<std::span<std::byte>> GroupMemory::state(const ShardCut& begin, const ShardCut& end, bool with_wire) {
   const auto elements = static_cast<Bytes>(end.gradient - begin.gradient);
   const auto before = static_cast<Bytes>(begin.gradient - shard_begin().gradient);
   std::vector<std::span<std::byte>> arrays;
@@ -355,6 +379,7 @@ std::vector<std::span<std::byte>> GroupMemory::state(const ShardCut& begin, cons
                            static_cast<std::size_t>(end.scale - begin.scale));
     arrays.push_back(std::as_writable_bytes(scales));
   }
+  if (with_wire) arrays.push_back(wire(begin.wire, end.wire));
   return arrays;
 }
 

@@ -67,14 +67,19 @@ class GroupMemory {
 
   optimizers::MasterFormat master_format() const { return optimizers::master_format(wire_type_); }
   optimizers::MomentFormats moment_formats() const { return formats_; }
-  std::span<const std::byte> wire() const;
-  std::span<std::byte> wire();
+  // Elements [begin, end). Throws Error where they are not on this rank (StoreOptions::shard_wire).
+  std::span<const std::byte> wire(std::int64_t begin, std::int64_t end) const;
+  std::span<std::byte> wire(std::int64_t begin, std::int64_t end);
+  std::span<const std::byte> wire() const { return wire(0, elements_); }
+  std::span<std::byte> wire() { return wire(0, elements_); }
+  bool shards_wire() const { return shards_wire_; }
   // Of the ranks' shards (eps/shards.h).
   std::span<const ShardCut> cuts() const { return cuts_; }
   const ShardCut& shard_begin() const { return cuts_[static_cast<std::size_t>(rank_)]; }
   const ShardCut& shard_end() const { return cuts_[static_cast<std::size_t>(rank_) + 1]; }
-  // Master and moments between two cuts of those of this rank, an array each, empty where there is none.
-  std::vector<std::span<std::byte>> state(const ShardCut& begin, const ShardCut& end);
+  // Master and moments, and if asked for the wire, between two cuts of those of this rank, an array each, empty where
+  // there is none.
+  std::vector<std::span<std::byte>> state(const ShardCut& begin, const ShardCut& end, bool with_wire);
   // Elements [first, second) of a parameter are in this rank's shard.
   std::pair<std::int64_t, std::int64_t> owned(std::size_t parameter) const;
   // Whether a weight is infinite on an f16 wire, even if finite in the master.
@@ -99,7 +104,7 @@ class GroupMemory {
 
   // Elements [first, first + size of the span) of one parameter's master as fp32. The master of a frozen parameter is
   // its wire, to which writing rounds as updates do. What lies in the shard of another rank is written to the wire
-  // alone, and throws Error where it is read; of moments it is not written.
+  // alone, if that is here, and throws Error where it is read; of moments it is not written.
   void read_master(std::size_t parameter, std::int64_t first, std::span<float> destination) const;
   void write_master(std::size_t parameter, std::int64_t first, std::span<const float> source);
   // The same of one of its moments (0, or 1 if the optimizer has it); only of trained parameters. Writing rounds to
@@ -150,6 +155,8 @@ class GroupMemory {
   std::int64_t elements_;
   int rank_;
   std::vector<ShardCut> cuts_;
+  bool shards_wire_;
+  std::int64_t wire_begin_, wire_end_;  // elements that are here
   DType wire_type_;
   optimizers::MomentFormats formats_;
   std::uint64_t seed_;

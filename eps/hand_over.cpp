@@ -234,9 +234,9 @@ void HandOver::conclude_check(GroupIndex group, bool finite) {
   if (!held_ && finite) group_at(group).state = GroupState::approved;
 }
 
-void HandOver::finish_update(GroupIndex group) {
+void HandOver::finish_update(GroupIndex group, bool published) {
   expect(group, GroupState::updating);
-  if (rank_.count > 1) {
+  if (rank_.count > 1 && !published) {
     group_at(group).state = GroupState::updated;
   } else {
     publish(group);
@@ -282,6 +282,8 @@ void HandOver::finish_exchange(const GroupExchange& exchange, bool finite) {
     case ExchangeKind::wire:
       expect(exchange.group, GroupState::publishing);
       return publish(exchange.group);
+    case ExchangeKind::visit:
+      throw Error("a visit is not an exchange of a group");
   }
 }
 

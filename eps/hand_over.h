@@ -27,6 +27,7 @@
 //   local      until start_exchange() hands out its gradients -> gathering  -> complete
 //   measured   until start_exchange() hands out its squares   -> comparing  -> as after a check
 //   updated    until start_exchange() hands out its wire      -> publishing -> resting, version v + 1
+//              where each rank has its shard of the wire alone              -> resting, version v + 1
 //
 // While a save of version s runs (begin_save() to end_save()), a group is also
 //
@@ -135,7 +136,8 @@ class HandOver {
   void finish_sum(GroupIndex group);
   // `finite`: of several ranks, whatever it says, the exchange of the squares decides.
   void finish_check(GroupIndex group, bool finite);
-  void finish_update(GroupIndex group);
+  // `published`: nobody but this rank has, or needs, its shard of the new weights.
+  void finish_update(GroupIndex group, bool published = false);
 
   // Of several ranks, the next exchange, which the caller must finish; several may be under way. Gradients are handed
   // out in the order in which the backward pass completes them, and only with `room` for them, unless their sums have

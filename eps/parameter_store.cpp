@@ -12,6 +12,10 @@ namespace l2l::eps {
 
 std::span<const WirePart> WeightLease::parts() const {
   if (!store_) return {};
+  if (const std::optional<VisitId> visit = store_.get_deleter().visit) {
+    const auto guard = store_->implementation_->lock();
+    return store_->implementation_->visits.parts(*visit);
+  }
   return store_->implementation_->wires[static_cast<std::size_t>(store_.get_deleter().layer)];
 }
 
@@ -19,6 +23,7 @@ void WeightLease::Release::operator()(ParameterStore* store) const noexcept {
   ParameterStore::Implementation& self = *store->implementation_;
   try {
     const auto guard = self.lock();
+    if (visit && !self.visits.release(*visit)) return;
     self.hand_over.release(layer);
     --self.leases;
     self.notify();
@@ -43,6 +48,7 @@ StoreBytes ParameterStore::bytes_needed(const ModelLayout& layout, const StoreOp
   const ExchangeSlots::Total exchanged = ExchangeSlots::bytes(layout, options);
   bytes.received = exchanged.received;
   bytes.sums = exchanged.sums;
+  bytes.visits = WireVisits::bytes(layout, options);
   bytes.gathered = Implementation::gathered_bytes(layout, options);
   (options.holds_gradients() ? bytes.held : bytes.staging) = GradientSlots::bytes(layout, options);
   return bytes;
@@ -81,21 +87,25 @@ int ParameterStore::moments() const { return optimizers::moments_of(implementati
 
 optimizers::MomentFormats ParameterStore::moment_formats() const { return implementation_->options.moments; }
 
-WeightLease ParameterStore::pull(LayerIndex layer, Version version, std::chrono::nanoseconds* waited) {
+WeightLease ParameterStore::pull(LayerIndex layer, Version version, std::chrono::nanoseconds* waited, int device) {
   Implementation& self = *implementation_;
   self.layer_at(layer);
   const Clock::time_point begin = Clock::now();
   bool blocked = false;
   auto guard = self.lock();
+  std::optional<VisitId> visit;
+  if (self.options.shards_wires()) visit = self.take_visit(device, layer, version);
   self.wait(guard, [&] {
-    const bool ready = self.leasable(layer, version);
+    const bool ready = visit ? self.visits[*visit].there : self.leasable(layer, version);
     blocked = blocked || !ready;
     return ready;
   });
-  self.hand_over.lease(layer);
-  ++self.leases;
+  if (!visit) {
+    self.hand_over.lease(layer);
+    ++self.leases;
+  }
   WeightLease lease;
-  lease.store_ = {this, {layer}};
+  lease.store_ = {this, {layer, visit}};
   if (waited != nullptr) *waited = blocked ? Clock::now() - begin : Clock::duration::zero();
   return lease;
 }
@@ -105,12 +115,23 @@ std::optional<WeightLease> ParameterStore::try_pull(LayerIndex layer, Version ve
   self.layer_at(layer);
   self.failure.rethrow();
   const auto guard = self.lock();
+  if (self.options.shards_wires()) throw Error("try_pull(): a layer's wire is gathered from all ranks, which waits");
   if (!self.leasable(layer, version)) return std::nullopt;
   self.hand_over.lease(layer);
   ++self.leases;
   WeightLease lease;
-  lease.store_ = {this, {layer}};
+  lease.store_ = {this, {layer, {}}};
   return lease;
+}
+
+void ParameterStore::announce(int device, std::span<const LayerIndex> layers, Version version, bool alone) {
+  Implementation& self = *implementation_;
+  if (!self.options.shards_wires()) return;
+  {
+    const auto guard = self.lock();
+    self.visits.announce(device, layers, version, alone ? 1 : self.options.devices);
+  }
+  self.notify();
 }
 
 void ParameterStore::set_layers(std::vector<LayerSpec> layers) {

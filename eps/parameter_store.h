@@ -13,6 +13,7 @@
 // skipped step publishes version t + 1 without an update.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <memory>
@@ -63,6 +64,10 @@ struct StoreOptions {
   // Gradient buffers where holds_gradients() does not say that each layer has its own, divided among the devices, at
   // least one each: how far a device may run ahead of the updates, or of what is sent, and of the other devices.
   int staging_slots = 3;
+  // Of several ranks: each has its shard of a group's wire alone, unless a parameter of the group is frozen. A layer's
+  // wire is gathered for every visit, into one of `wire_slots` slots.
+  bool shard_wire = false;
+  int wire_slots = 3;    // one that is gathered, one that is copied, one for a device that is behind
   int microbatches = 1;  // of each device: what they measured for statistics comes as their sum, in fp32
   // Whether a device's sum of squares is taken where it has the whole gradient. Else sums are by blocks alone, so that
   // they do not depend on the number of devices.
@@ -83,6 +88,10 @@ struct StoreOptions {
   DType sent_type() const { return sums_devices() ? DType::f32 : gradients; }
   // Why so many ranks with so many devices cannot train together; empty: they can.
   std::string too_many() const;
+  bool shards_wires() const { return shard_wire && rank.count > 1; }
+  bool shards_wire_of(const GroupSpec& group) const {
+    return shards_wires() && std::ranges::all_of(group.parameters, &ParameterSpec::trained);
+  }
   // Whether the gradients of a whole step wait as the devices left them.
   bool holds_gradients() const { return held() && !sums_devices(); }
 };
@@ -119,6 +128,7 @@ class WeightLease {
   friend class ParameterStore;
   struct Release {
     LayerIndex layer;
+    std::optional<std::uint64_t> visit;  // of a store that shards wires
     void operator()(ParameterStore* store) const noexcept;
   };
   std::unique_ptr<ParameterStore, Release> store_;
@@ -161,11 +171,12 @@ struct StoreBytes {
   Bytes staging = 0;   // gradient buffers that layers share, and of tied groups
   Bytes received = 0;  // gradients from other ranks; the sums of this rank's shard beside them
   Bytes sums = 0;      // of this rank's devices, for other ranks
+  Bytes visits = 0;    // layers' wires, gathered from all ranks
   Bytes blocks = 0;    // the lists of the blocks that updates are cut into, with checksums; not from the MemorySource
 
   Bytes gathered = 0;  // of several ranks: the whole state of the largest group that this one brings together
 
-  Bytes from_source() const { return state + held + staging + received + sums + gathered; }
+  Bytes from_source() const { return state + held + staging + received + sums + visits + gathered; }
 };
 
 // Work of a store's jobs so far.
@@ -194,10 +205,14 @@ class ParameterStore {
   optimizers::MomentFormats moment_formats() const;
 
   // Waits until every group of `layer` has `version`. `waited`, if given, receives the time blocked. Throws Error when
-  // the update to the next version has begun.
-  WeightLease pull(LayerIndex layer, Version version, std::chrono::nanoseconds* waited = nullptr);
-  // The same, but returns nothing when it would have to wait.
+  // the update to the next version has begun. `device`: of this rank, which matters where wires are sharded: all ranks
+  // then pull the same layers in the same order.
+  WeightLease pull(LayerIndex layer, Version version, std::chrono::nanoseconds* waited = nullptr, int device = 0);
+  // The same, but returns nothing when it would have to wait. Throws Error where wires are sharded.
   std::optional<WeightLease> try_pull(LayerIndex layer, Version version);
+  // Says what `device` will pull, so that it can be gathered ahead. `alone`: no other device of this rank will. Does
+  // nothing where wires are not sharded; there, a pull that was not announced is one of this device alone.
+  void announce(int device, std::span<const LayerIndex> layers, Version version, bool alone);
 
   // Between steps, of a layout whose layers may be exchanged: the layers of the next steps, made of parts of its
   // groups. Waits for leases, not for updates. There may not be more layers than at first, nor larger ones, nor more

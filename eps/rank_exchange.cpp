@@ -83,8 +83,8 @@ void ParameterStore::Implementation::add_wire(RankExchange& exchange) {
   GroupMemory& memory = groups[static_cast<std::size_t>(exchange.what.group)].memory;
   const auto wire = [&](int rank) {
     const auto r = static_cast<std::size_t>(rank);
-    const auto first = static_cast<Bytes>(memory.cuts()[r].wire), end = static_cast<Bytes>(memory.cuts()[r + 1].wire);
-    return memory.wire().subspan(first * size_of(options.wire), (end - first) * size_of(options.wire));
+    const std::int64_t first = memory.cuts()[r].wire, end = memory.cuts()[r + 1].wire;
+    return memory.wire(first, end);
   };
   add_all_gather(exchange, wire);
 }
@@ -123,9 +123,12 @@ std::optional<RankExchange> ParameterStore::next_exchange(std::chrono::nanosecon
         case ExchangeKind::wire:
           self.add_wire(exchange);
           break;
+        case ExchangeKind::visit:
+          break;  // below
       }
       return exchange;
     }
+    if (std::optional<RankExchange> visit = self.start_visit()) return visit;
     const ActivitySpan span(Doing::rests, "the wait for something to exchange");
     if (self.changed.wait_until(guard, end) == std::cv_status::timeout) return std::nullopt;
   }
@@ -164,7 +167,7 @@ RankExchange ParameterStore::gather_state(GroupIndex group, int root) {
   GroupMemory& own = self.groups[static_cast<std::size_t>(group)].memory;
   const auto shard = [&](GroupMemory& memory, int rank) {
     const auto r = static_cast<std::size_t>(rank);
-    return memory.state(own.cuts()[r], own.cuts()[r + 1]);
+    return memory.state(own.cuts()[r], own.cuts()[r + 1], own.shards_wire());
   };
   RankExchange exchange{{}, -1, {}, {}};
   const int rank = self.options.rank.index;
@@ -182,7 +185,7 @@ RankExchange ParameterStore::gather_state(GroupIndex group, int root) {
   } room(self.gather_room);
   self.gathered.emplace(self.layout.groups[static_cast<std::size_t>(group)], whole(self.options), room);
   self.gathered_group = group;
-  std::ranges::copy(own.wire(), self.gathered->wire().begin());
+  if (!own.shards_wire()) std::ranges::copy(own.wire(), self.gathered->wire().begin());
   const std::vector<std::span<std::byte>> from = shard(own, rank), to = shard(*self.gathered, rank);
   for (std::size_t i = 0; i < from.size(); ++i) std::ranges::copy(from[i], to[i].begin());
   for (int peer = 0; peer < self.options.rank.count; ++peer) {
@@ -198,6 +201,13 @@ void ParameterStore::forget_gathered() { implementation_->gathered.reset(); }
 
 void ParameterStore::finish_exchange(const GroupExchange& exchange) {
   Implementation& self = *implementation_;
+  if (exchange.kind == ExchangeKind::visit) {
+    {
+      const auto guard = self.lock();
+      self.visits[exchange.visit].there = true;
+    }
+    return self.notify();
+  }
   {
     const auto guard = self.lock();
     Implementation::GroupData& group = self.groups[static_cast<std::size_t>(exchange.group)];

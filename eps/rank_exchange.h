@@ -9,13 +9,15 @@
 
 namespace l2l::eps {
 
-// The gradients of each shard, to the rank that has it; sums of squares of the shards; the shards of the new wire.
-enum class ExchangeKind : std::uint8_t { gradients, squares, wire };
-inline constexpr int kExchangeKinds = 3;
+// Of a group the gradients of each shard, to the rank that has it; sums of squares of the shards; the shards of the new
+// wire. Of a layer's visit to the devices, shards of the wires of its groups.
+enum class ExchangeKind : std::uint8_t { gradients, squares, wire, visit };
+inline constexpr int kExchangeKinds = 4, kGroupExchangeKinds = 3;
 
 struct GroupExchange {
   ExchangeKind kind;
-  GroupIndex group;
+  GroupIndex group = -1;    // of a visit: none
+  std::uint64_t visit = 0;  // counted from the begin of the run
   bool operator==(const GroupExchange&) const = default;
 };
 
@@ -23,7 +25,7 @@ struct GroupExchange {
 // memory rests until ParameterStore::finish_exchange().
 struct RankExchange {
   GroupExchange what;
-  LayerIndex layer;  // where the group is used first, for people; -1: nowhere
+  LayerIndex layer;  // of a visit; where a group is used first, for people; -1: nowhere
   std::vector<collectives::Send> sent;
   std::vector<collectives::Receive> received;
 };

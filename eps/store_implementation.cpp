@@ -81,7 +81,8 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
       hand_over(layout, options.devices, options.held(), lanes_of_groups(layout, options), options.rank,
                 options.sums_devices()),
       slots(layout, options, source),
-      exchanged(layout, options, source) {
+      exchanged(layout, options, source),
+      visits(layout, options, source) {
   add_lanes();
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
     const int lane = hand_over.lane(static_cast<GroupIndex>(i));
@@ -174,17 +175,18 @@ Bytes ParameterStore::Implementation::gradient_bytes(LayerIndex layer) const {
 std::vector<WirePart> ParameterStore::Implementation::wire_parts(const LayerSpec& layer) const {
   std::vector<WirePart> parts;
   for (const LayerPart& part : layer.parts) {
-    const std::span<const std::byte> wire = groups[static_cast<std::size_t>(part.group)].memory.wire();
-    const Bytes size = size_of(options.wire);
-    parts.push_back({wire.data() + static_cast<Bytes>(part.begin) * size,
-                     static_cast<Bytes>(layout.elements_of(part)) * size, static_cast<Bytes>(part.offset) * size});
+    const GroupMemory& memory = groups[static_cast<std::size_t>(part.group)].memory;
+    const auto wire = memory.wire(part.begin, part.begin + layout.elements_of(part));
+    parts.push_back({wire.data(), wire.size(), static_cast<Bytes>(part.offset) * size_of(options.wire)});
   }
   return parts;
 }
 
 void ParameterStore::Implementation::set_wires() {
   wires.clear();
-  for (const LayerSpec& layer : layout.layers) wires.push_back(wire_parts(layer));
+  for (const LayerSpec& layer : layout.layers) {
+    if (!options.shards_wires()) wires.push_back(wire_parts(layer));
+  }
   uses = uses_of_groups();
 }
 

@@ -21,6 +21,7 @@
 #include "eps/group_update.h"
 #include "eps/hand_over.h"
 #include "eps/parameter_store.h"
+#include "eps/wire_visits.h"
 
 namespace l2l::eps {
 
@@ -108,6 +109,9 @@ struct ParameterStore::Implementation {
   void add_gradients(RankExchange& exchange);
   void add_squares(RankExchange& exchange);
   void add_wire(RankExchange& exchange);
+  VisitId take_visit(int device, LayerIndex layer, Version version);
+  std::optional<RankExchange> start_visit();
+  void add_visit(VisitId id, RankExchange& exchange);
   template <typename OfRank>
   void add_all_gather(RankExchange& exchange, const OfRank& of_rank);
 
@@ -169,6 +173,7 @@ struct ParameterStore::Implementation {
   HandOver hand_over;               // guarded by mutex
   GradientSlots slots;              // guarded by mutex
   ExchangeSlots exchanged;          // guarded by mutex
+  WireVisits visits;                // guarded by mutex; what it has started holds a lease
   float learning_rate = 0;          // guarded by mutex; of the open step
   GradientScale scale;              // guarded by mutex; of the open step
   int leases = 0;                   // guarded by mutex

@@ -89,7 +89,7 @@ void ParameterStore::Implementation::update(const Work& work, Lane& lane) {
     const auto guard = lock();
     ++group.updates;
     release_contributions(index);
-    hand_over.finish_update(index);
+    hand_over.finish_update(index, /*published=*/group.memory.shards_wire());
   }
   notify();
 }

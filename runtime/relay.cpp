@@ -112,7 +112,7 @@ void Relay::evaluate(eps::Version version) {
 }
 
 void Relay::predict(eps::Version version, const Rows& rows, const LayerRunner::TakeRow& take) {
-  weights_.begin_pass(forward_order_, version);
+  weights_.begin_pass(forward_order_, version, /*alone=*/true);
   layers_.begin_forward(/*keep=*/false);
   weights_.release(forward_pass(0, last_block_, /*microbatches=*/1), compute_);
   for (int layer = head_; layer <= last_; ++layer) {

@@ -43,11 +43,21 @@ bool may_differ(const runtime::Key& key) {
   const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
     return std::ranges::find(names, key.name) != names.end();
   };
-  if (std::holds_alternative<runtime::PathField>(key.field) || key.section == "distributed") return true;
+  if (std::holds_alternative<runtime::PathField>(key.field)) return true;
+  if (key.section == "distributed") return key.name != "wire";
   if (key.section == "data") return is_one_of({"train", "source", "validation", "threads"});
   if (key.section == "device") return !is_one_of({"count", "execution"});
   if (key.section == "transfer") return is_one_of({"prefetch", "link_bandwidth", "resident_layers"});
   return key.section == "eps" || key.section == "recompute";
+}
+
+// Every other layer is gathered from all processes once more for its backward pass.
+std::string staying_layers(const runtime::RunPlan& plan) {
+  std::string layers;
+  for (int block = 1; block <= plan.model.blocks(); ++block) {
+    if (plan.execution.placement(block).weights_stay) layers += " " + std::to_string(plan.model.block(block));
+  }
+  return layers;
 }
 
 std::string description(const runtime::Samples* samples) {
@@ -94,6 +104,7 @@ void Trainer::Implementation::check_ranks(runtime::Ranks& others) {
     const std::string name = std::string(key.section) + "." + std::string(key.name);
     own += name + " = " + runtime::value_of(options, name) + "\n";
   }
+  if (plan.store.shards_wires()) own += "layers whose weights stay on the device =" + staying_layers(plan) + "\n";
   const std::vector<std::string> all = others.gather(own);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     std::istringstream first(all[0]), other(all[rank]);
@@ -425,7 +436,8 @@ NetworkCounters Trainer::network_counters() const {
   if (!self.engine || self.engine->courier() == nullptr) return {};
   const auto [gradients_sent, gradients_received] = self.engine->courier()->traffic(eps::ExchangeKind::gradients);
   const auto [squares_sent, squares_received] = self.engine->courier()->traffic(eps::ExchangeKind::squares);
-  const auto [weights_sent, weights_received] = self.engine->courier()->traffic(eps::ExchangeKind::wire);
+  const auto [weights_sent, weights_received] = self.engine->courier()->traffic(eps::ExchangeKind::wire) +
+                                                self.engine->courier()->traffic(eps::ExchangeKind::visit);
   return {gradients_sent, gradients_received, squares_sent, squares_received, weights_sent, weights_received};
 }
 

@@ -15,13 +15,19 @@ constexpr std::chrono::microseconds kBetweenQuestions{20};
 constexpr std::chrono::milliseconds kWithoutExchanges{500};
 constexpr std::chrono::seconds kPulse{1};
 
-// Exchanges of one kind of one group follow each other; all others may overtake each other.
-int channel_of(const eps::GroupExchange& what) {
-  return 1 + static_cast<int>(what.group) * eps::kExchangeKinds + static_cast<int>(what.kind);
+// Exchanges of one kind of one group follow each other, as do visits of a layer; all others may overtake each other.
+int channel_of(eps::ExchangeKind kind, std::size_t group) {
+  return 1 + static_cast<int>(group) * eps::kGroupExchangeKinds + static_cast<int>(kind);
+}
+int channel_of(const eps::RankExchange& exchange, std::size_t groups) {
+  if (exchange.what.kind != eps::ExchangeKind::visit) {
+    return channel_of(exchange.what.kind, static_cast<std::size_t>(exchange.what.group));
+  }
+  return channel_of(eps::ExchangeKind::gradients, groups) + static_cast<int>(exchange.layer);
 }
 
 const char* name_of(eps::ExchangeKind kind) {
-  constexpr const char* kNames[] = {"gradients of ranks", "squares of ranks", "wires of ranks"};
+  constexpr const char* kNames[] = {"gradients of ranks", "squares of ranks", "wires of ranks", "visits of ranks"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -106,11 +112,12 @@ Courier::Courier(eps::ParameterStore& store, collectives::Collectives& ranks, Fa
       failure_(failure),
       trace_(trace),
       track_(trace != nullptr ? trace->add_track("courier") : 0) {
-  const auto groups = static_cast<GroupIndex>(store.layout().groups.size());
-  const int last = channel_of({eps::ExchangeKind::gradients, groups});
+  const std::size_t groups = store.layout().groups.size(), layers = store.layout().layers.size();
+  const int last = channel_of(eps::ExchangeKind::gradients, groups) + static_cast<int>(layers);
   if (last >= ranks.channels()) {
-    throw Error(std::to_string(groups) + " parameter groups are too many for this transport between ranks, which has " +
-                std::to_string(ranks.channels()) + " channels");
+    throw Error(std::to_string(groups) + " parameter groups and " + std::to_string(layers) +
+                " layers are too many for this transport between ranks, which has " + std::to_string(ranks.channels()) +
+                " channels");
   }
   pulse_ = std::make_unique<Pulse>(ranks, last, timeout);
   thread_ = std::thread([this] { run(); });
@@ -167,7 +174,7 @@ Courier::UnderWay Courier::start(eps::RankExchange exchange) {
   for (const collectives::Send& piece : exchange.sent) sent_[kind] += piece.bytes.size();
   for (const collectives::Receive& piece : exchange.received) received_[kind] += piece.bytes.size();
   return {exchange.what, exchange.layer, Clock::now(),
-          ranks_.exchange(exchange.sent, exchange.received, channel_of(exchange.what))};
+          ranks_.exchange(exchange.sent, exchange.received, channel_of(exchange, store_.layout().groups.size()))};
 }
 
 void Courier::finish(const UnderWay& exchange) {

@@ -51,13 +51,13 @@ WeightStream::~WeightStream() {
   link_.quiesce(*stream_);
 }
 
-void WeightStream::begin_pass(std::span<const LayerIndex> visits, eps::Version version) {
+void WeightStream::begin_pass(std::span<const LayerIndex> visits, eps::Version version, bool alone) {
   {
     std::unique_lock lock(mutex_);
     const ActivitySpan span(Doing::rests, "the wait for the feeder");
     changed_.wait(lock, [&] { return !has_pass_ || failure_.failed(); });
     failure_.rethrow();
-    pass_ = {visits, version};
+    pass_ = {visits, version, alone};
     has_pass_ = true;
   }
   changed_.notify_all();
@@ -130,6 +130,7 @@ void WeightStream::fetch(const Pass& pass) {
   for (const LayerIndex layer : pass.visits) {
     if (!has_own(layer) || std::ranges::count(to_fetch_, layer) == 0) to_fetch_.push_back(layer);
   }
+  store_.announce(link_.index(), to_fetch_, pass.version, pass.alone);
   for (const LayerIndex layer : to_fetch_) fetch(layer, pass.version);
 }
 
@@ -140,7 +141,7 @@ void WeightStream::fetch(LayerIndex layer, eps::Version version) {
   SlotRing& ring = ring_of(layer);
   const SlotRing::Slot slot = ring.acquire(*stream_);
   std::chrono::nanoseconds waited{0};
-  const eps::WeightLease lease = store_.pull(layer, version, &waited);
+  const eps::WeightLease lease = store_.pull(layer, version, &waited, link_.index());
   update_stall_ns_ += waited.count();
   link_.device().annotate(*stream_, layer, -1);
   for (const eps::WirePart& part : lease.parts()) {

@@ -284,6 +284,10 @@ struct DistributedOptions {
   // "mpi": the processes that mpirun or srun started. "single": this one alone. "auto": "mpi" where several were
   // started.
   std::string kind = "auto";
+  // Where the weights lie that cross the link, all of them on each process or 1/N. "replicated": a new version of a layer
+  // goes to all once. "sharded": each process has its part alone, and a layer is gathered for every visit; more bytes
+  // over the network, fewer in memory. Layers with frozen parameters are replicated.
+  std::string wire = "replicated";
   // Seconds after which a process that says nothing any more ends the run; 0: never. Each speaks once a second.
   std::int64_t timeout = 60;
   // How many processes there are: any other number is refused. 0: as many as were started. Where one process alone has

@@ -179,6 +179,7 @@ std::vector<Key> option_keys(Options& options) {
       {"device", "graphs", BooleanField{&device.graphs}},
       {"device", "pinned_memory", UnsignedField{&device.pinned_memory, true}},
       {"distributed", "kind", TextField{&distributed.kind, {"auto", "single", "mpi"}}},
+      {"distributed", "wire", TextField{&distributed.wire, {"replicated", "sharded"}}},
       {"distributed", "timeout", IntegerField{&distributed.timeout, 0, 1'000'000}},
       {"distributed", "nodes", IntegerField{&distributed.nodes, 0, kMostNodes}},
       {"distributed", "bandwidth", RealField{&distributed.bandwidth, kNotNegative}},

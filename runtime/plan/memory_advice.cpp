@@ -41,6 +41,8 @@ std::vector<std::vector<Setting>> candidates(const RunPlan& plan) {
   };
   const bool relay = now.device.execution == "relay", fp16 = now.precision.compute == "fp16";
   add(now.optimizer.update != "eager", "optimizer.update = \"eager\"", [](auto& o) { o.optimizer.update = "eager"; });
+  add(plan.options.rank.count > 1 && now.distributed.wire == "replicated", "distributed.wire = \"sharded\"",
+      [](auto& o) { o.distributed.wire = "sharded"; });
   add(relay && now.transfer.resident_layers > 0, "transfer.resident_layers = 0",
       [](auto& o) { o.transfer.resident_layers = 0; });
   add(relay && now.transfer.prefetch > 1, "transfer.prefetch = 1", [](auto& o) { o.transfer.prefetch = 1; });
@@ -60,6 +62,11 @@ std::vector<std::vector<Setting>> candidates(const RunPlan& plan) {
                        " with batch.micro_batches = " + std::to_string(count)});
   }
   all.push_back(smaller);
+  std::vector<Setting> larger_parts;  // with fewer accumulators
+  for (std::int64_t parts = now.batch.parts / 2; parts >= plan.options.all_devices(); parts /= 2) {
+    larger_parts.push_back({"batch.parts = " + std::to_string(parts), [=](auto& o) { o.batch.parts = parts; }});
+  }
+  all.push_back(larger_parts);
   add(now.model.attention == "core", "model.attention = \"fused\"", [](auto& o) { o.model.attention = "fused"; });
   add(now.optimizer.clip == "global", "optimizer.clip = \"per_layer\"",
       [](auto& o) { o.optimizer.clip = "per_layer"; });

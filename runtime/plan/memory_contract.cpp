@@ -106,6 +106,7 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
   add("gradient staging", store.staging);
   add("gradients from other ranks", store.received);
   add("sums over this rank's devices", store.sums);
+  add("layers' weights from all ranks", store.visits);
   add("state of a group from all ranks, to save it", store.gathered);
   add("outputs of a validation, from all ranks", exchanged_outputs(parts));
   add("stash (layer inputs)", count * staging.stash);

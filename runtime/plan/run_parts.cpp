@@ -175,6 +175,7 @@ eps::StoreOptions store_options(const RunParts& parts) {
   store.rank = options.rank;
   store.microbatches = options.device_microbatches();
   store.device_squares = options.batch.parts == 0;
+  store.shard_wire = options.distributed.wire == "sharded";
   store.seed = options.run.seed;
   store.verify = options.eps.verify;
   const auto layers = static_cast<std::int64_t>(parts.model.layout.layers.size());

@@ -28,9 +28,13 @@ VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
   return cost;
 }
 
-// In a step, of all groups.
-eps::ExchangeBytes exchanged(const ModelLayout& layout, const eps::StoreOptions& store) {
+// In a step; `wire` has what is gathered for visits as well.
+eps::ExchangeBytes exchanged(const RunPlan& plan, const eps::StoreOptions& store) {
+  const ModelLayout& layout = plan.model.layout;
   eps::ExchangeBytes sum;
+  for (const VisitWork& visit : step_work(plan)) {
+    if (visit.weights.count > 0) sum.wire = sum.wire + eps::visit_bytes(layout, visit.layer, store);
+  }
   for (std::size_t group = 0; group < layout.groups.size(); ++group) {
     const eps::ExchangeBytes bytes = eps::exchange_bytes(layout, static_cast<GroupIndex>(group), store);
     sum.gradients = sum.gradients + bytes.gradients;
@@ -46,7 +50,7 @@ eps::StoreOptions of_busiest(const RunPlan& plan) {
   eps::StoreOptions busiest = plan.store, store = plan.store;
   Bytes most = 0;
   for (store.rank.index = 0; store.rank.index < store.rank.count; ++store.rank.index) {
-    const eps::ExchangeBytes bytes = exchanged(plan.model.layout, store);
+    const eps::ExchangeBytes bytes = exchanged(plan, store);
     const Bytes either = (bytes.gradients + bytes.squares + bytes.wire).either();
     if (either > most) busiest = store;
     most = std::max(most, either);
@@ -75,7 +79,11 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
   for (const VisitWork& visit : work) model.visits.push_back(cost_of(visit, costs));
   const Cost update = share_of_updates(plan) * costs.parameter_update();
   const eps::StoreOptions busiest = of_busiest(plan);
+  model.wire_slots = plan.store.wire_slots;
   for (std::size_t i = 0; i < work.size(); ++i) {
+    if (work[i].weights.count > 0) {
+      model.visits[i].gathered = eps::visit_bytes(plan.model.layout, work[i].layer, busiest);
+    }
     for (const GroupIndex group : work[i].updated) {
       const auto elements = plan.model.layout.groups[static_cast<std::size_t>(group)].gradient_elements();
       model.visits[i].update = model.visits[i].update + static_cast<double>(elements) * update;
@@ -91,7 +99,7 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
 double one_node_seconds(const RunPlan& plan, StepModel model) {
   for (VisitCost& visit : model.visits) {
     visit.update = (1 / share_of_updates(plan)) * visit.update;
-    visit.gradients = visit.weights = {};
+    visit.gradients = visit.weights = visit.gathered = {};
   }
   return model.step_seconds();
 }
@@ -100,7 +108,7 @@ NodesPrediction predict_nodes(const RunPlan& plan) {
   NodesPrediction nodes;
   nodes.nodes = plan.store.rank.count;
   nodes.limit = plan.store.too_many();
-  const auto [gradients, squares, wire] = exchanged(plan.model.layout, plan.store);
+  const auto [gradients, squares, wire] = exchanged(plan, plan.store);
   nodes.network = {gradients.sent, gradients.received, squares.sent, squares.received, wire.sent, wire.received};
   return nodes;
 }

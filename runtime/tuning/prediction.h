@@ -20,9 +20,10 @@ struct VisitCost {
   Cost update;  // of the groups that its gradients complete
   // What a node exchanges of these groups with the others, before the update and after it.
   collectives::Traffic gradients, weights;
+  collectives::Traffic gathered;  // before it: of the layer's weights, where they are sharded
 
   bool updates() const { return update.seconds > 0 || gradients.either() + weights.either() > 0; }
-  collectives::Traffic exchanged() const { return gradients + weights; }
+  collectives::Traffic exchanged() const { return gradients + weights + gathered; }
 };
 
 struct Resource {
@@ -41,6 +42,7 @@ struct StepModel {
   bool held = false;              // updates wait for the end of the pass
   // Visits whose gradients may be on the host, on their way there or to their update.
   int gradient_buffers = std::numeric_limits<int>::max();
+  int wire_slots = 1;  // gathered weights that are on the host at once
   double network = 0;  // bytes per second between nodes, each way; 0: exchanges take no time
   int cores = 1;       // of this process
   double sharing = 1;  // where the device shares the cores: what a step takes over the sum of its pieces

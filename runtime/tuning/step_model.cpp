@@ -40,6 +40,10 @@ class Updates {
     held_.clear();
     return gathered_;
   }
+  // When weights are there that may be gathered from `ready` on.
+  double gather(const VisitCost& visit, double ready) {
+    return visit.gathered.either() > 0 ? exchange(visit.gathered, ready) : ready;
+  }
   // When the version of a layer is there that the last pass made.
   double version(std::size_t layer) {
     while (std::ranges::any_of(waiting_, [&](const Work& work) { return work.layer == layer; })) run_one();
@@ -111,6 +115,7 @@ class Pipeline {
   double step() {
     computed_.assign(count(), begin_);
     left_.assign(count(), begin_);
+    copied_.assign(count(), begin_);
     h2d_ = compute_ = d2h_ = begin_;
     for (std::size_t i = 0; i < count(); ++i) run(i);
     return begin_ = std::max({compute_, d2h_, updates_.end_pass()});
@@ -126,7 +131,9 @@ class Pipeline {
     const auto slots = static_cast<std::size_t>(model_.slots);
     const double slot = i < slots ? begin_ : computed_[i - slots];
     const double version = i <= mirror(i) ? updates_.version(i) : 0;
-    h2d_ = std::max({h2d_, slot, version}) + visit.h2d.seconds;
+    const auto wires = static_cast<std::size_t>(model_.wire_slots);
+    const double gathered = updates_.gather(visit, std::max(version, i < wires ? begin_ : copied_[i - wires]));
+    copied_[i] = h2d_ = std::max({h2d_, slot, gathered}) + visit.h2d.seconds;
     compute_ = std::max(compute_, h2d_) + visit.compute.seconds;
     const bool drains = i >= mirror(i);
     if (drains && i >= count() / 2 + kDrainSlots) compute_ = std::max(compute_, left_[i - kDrainSlots]);
@@ -139,6 +146,7 @@ class Pipeline {
 
   const StepModel& model_;
   Updates updates_;
+  std::vector<double> copied_;    // by visit of this step: its weights
   std::vector<double> computed_;  // by visit of this step
   std::vector<double> left_;      // by visit: when its gradients, and what else goes to the host, are there
   double begin_ = 0, h2d_ = 0, compute_ = 0, d2h_ = 0;
@@ -158,6 +166,7 @@ VisitCost StepModel::sum() const {
     for (const Resource& resource : kResources) total.*resource.cost = total.*resource.cost + visit.*resource.cost;
     total.gradients = total.gradients + visit.gradients;
     total.weights = total.weights + visit.weights;
+    total.gathered = total.gathered + visit.gathered;
   }
   return total;
 }

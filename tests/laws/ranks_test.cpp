@@ -82,8 +82,11 @@ TEST(Ranks, HaveTheBitsOfOneProcess) {
       Options options = options_of(run, family);
       options.precision.compute = compute;
       const Record expected = record_on_ranks(options, 1, 4);
-      EXPECT_EQ(record_on_ranks(options, 4), expected) << family << " " << compute;
-      EXPECT_EQ(record_on_ranks(options, 2, 2), expected) << family << " " << compute;
+      for (const char* const wire : {"replicated", "sharded"}) {
+        options.distributed.wire = wire;
+        EXPECT_EQ(record_on_ranks(options, 4), expected) << family << " " << compute << " " << wire;
+        EXPECT_EQ(record_on_ranks(options, 2, 2), expected) << family << " " << compute << " " << wire;
+      }
     }
   }
 }
@@ -99,6 +102,7 @@ TEST(Ranks, HaveThemInEveryMode) {
       {"int8", [](Options& o) { o.optimizer.moments = "int8", o.precision.compute = "bf16"; }},
       {"in chunks", [](Options& o) { o.transfer.vocabulary_chunk = 100; }},
       {"resident", [](Options& o) { o.device.execution = "resident"; }},
+      {"weights that stay", [](Options& o) { o.transfer.resident_layers = 2; }},
       {"some frozen",
        [](Options& o) {
          o.optimizer.train = {"h.1.*", "*.bias"};
@@ -111,6 +115,8 @@ TEST(Ranks, HaveThemInEveryMode) {
     const Record expected = record_on_ranks(options, 1, 3);
     EXPECT_EQ(record_on_ranks(options, 3), expected) << name;
     EXPECT_EQ(record_on_ranks(options, 2, 2), record_on_ranks(options, 1, 4)) << name << ", sums of two devices";
+    options.distributed.wire = "sharded";
+    EXPECT_EQ(record_on_ranks(options, 3), expected) << name << ", sharded";
   }
 }
 

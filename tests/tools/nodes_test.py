@@ -39,6 +39,9 @@ CASES = {
     "tables that are not tied": ["model.tie_embeddings=false"],
     "parts": ["batch.parts=8"],
     "a frozen part": ['optimizer.train=["h.2.*"]'],
+    "sharded weights": ['distributed.wire="sharded"'],
+    "sharded weights that stay, two devices": ['distributed.wire="sharded"', "transfer.resident_layers=1", "device.count=2"],
+    "sharded weights beside frozen ones": ['distributed.wire="sharded"', 'optimizer.train=["h.2.*", "h.0.mlp.c_fc.weight"]'],
 }
 TOLERANCE, ATTEMPTS = 0.15, 4
 
@@ -90,6 +93,9 @@ class Nodes(rank_runs.RankRuns):
         state = "weights and optimizer state"
         self.assertLess(lines(planned["host"])[state], 0.6 * lines(alone["host"])[state])
         self.assertIn("gradients from other ranks", lines(planned["host"]))
+        sharded = self.plan("distributed.nodes=4", 'distributed.wire="sharded"')
+        self.assertLess(lines(sharded["host"])[state], 0.3 * lines(alone["host"])[state])
+        self.assertIn("layers' weights from all ranks", lines(sharded["host"]))
 
     def test_other_processes_than_planned_are_refused(self):
         settings = self.named(["distributed.nodes=4"])

@@ -24,6 +24,7 @@ FORMATS = {
     "held": ['optimizer.clip="global"'],
     "LAMB": ['optimizer.name="lamb"'],
     "int8 moments": ['optimizer.moments="int8"', 'precision.compute="bf16"'],
+    "sharded weights": ['distributed.wire="sharded"', 'precision.compute="bf16"'],
     "fp16, with overflows": ['precision.compute="fp16"', "precision.loss_scale_growth=2"],
 }
 STEP = "step-00000003"

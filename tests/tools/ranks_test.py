@@ -33,6 +33,7 @@ CASES = {
     "BERT": ['model.architecture="bert"', "model.vocabulary=260", "data.mask_token=257"],
     "reversible": ['model.reversible="float"'],
     "recomputation": ['recompute.policy="full"', 'transfer.stash="host"'],
+    "sharded weights": ['distributed.wire="sharded"', 'precision.compute="bf16"'],
 }
 
 
@@ -71,6 +72,20 @@ class Ranks(rank_runs.RankRuns):
         for ranks in (1, 2, 4):
             other, _ = self.run_ranks(ranks, "--quiet", "--resume", "begun", settings=parts)
             self.assertEqual(other["weights_hash"], whole["weights_hash"])
+
+    def test_sharded_weights_have_the_bits_of_replicated_ones(self):
+        sharded = 'distributed.wire="sharded"'
+        for name, settings in {"eager": [], "held": ['optimizer.clip="global"'], "validated": ['data.validation=["text"]', "run.validate_every=2"],
+                               "weights that stay": ["transfer.resident_layers=1"], "resident": ['device.execution="resident"']}.items():
+            with self.subTest(name):
+                self.expect_same([*settings, sharded], 3)
+                self.expect_same([*settings, sharded], 2, devices=2)
+        line = "exec {line} --set "
+        for own, others, says in ((sharded, "run.seed=1", 'rank 1 has distributed.wire = "sharded"'),
+                                  (f"{sharded} --set transfer.resident_layers=1", sharded, "rank 1 has layers whose weights stay on the device = ")):
+            done = self.on_rank(2, 1, line + own, line + others)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(says, done.stderr)
 
     def test_other_bits_are_seen(self):
         alone, _ = self.run_ranks(1, "--quiet", settings=["device.count=4"])
@@ -209,7 +224,8 @@ class Ranks(rank_runs.RankRuns):
         draw = random.Random(ARGUMENTS.seed)
         kills = ended = 0
         while kills < ARGUMENTS.kills or ended == 0:
-            run = self.start(3, "--quiet", "--resume-if-any", settings=settings)
+            wire = draw.choice(("replicated", "sharded"))  # of no effect on bits
+            run = self.start(3, "--quiet", "--resume-if-any", settings=[*settings, f'distributed.wire="{wire}"'])
             self.wait_for("the processes", lambda: len(self.processes()) == 3 or run.poll() is not None)
             deadline = time.monotonic() + (draw.uniform(0, 0.8) if kills < ARGUMENTS.kills else 60)
             while run.poll() is None and time.monotonic() < deadline:

@@ -177,6 +177,20 @@ class Advice(ToolTest):
         needs = [line["bytes"] for line in eager["host"] if line["what"] in ("weights and optimizer state", "gradient staging")]
         self.assertAlmostEqual(size_of(remedies[0][1]) / sum(needs), 1, delta=0.01)
 
+    def test_of_several_nodes(self):
+        def need(*settings):
+            plan = json.loads(self.run_tool("l2l-plan", "run.toml", "--no-measure", *settings)[0])
+            own = ("weights and", "gradient staging", "gradients from", "layers' weights", "state of a group")
+            return plan, sum(line["bytes"] for line in plan["host"] if line["what"].startswith(own))
+        nodes = sets(distributed_nodes=4, batch_micro_batches=4, model_layers=12, precision_compute="bf16")
+        _, sharded = need(*nodes, *sets(distributed_wire="sharded"))
+        kind, remedies, err = self.advice("--dry-run", *nodes, *sets(eps_memory=sharded))
+        self.assertEqual((kind, remedies[0][0]), ("what is enough", 'distributed.wire = "sharded"'), err)
+        parts = sets(batch_parts=8, batch_micro_batches=8, recompute_policy="full", transfer_stash="host")
+        plan, _ = need(*parts)
+        _, remedies, err = self.advice("--dry-run", *parts, *sets(device_memory=plan["device_bytes"] - 1))
+        self.assertIn("batch.parts = 4", [changed for changed, _ in remedies], err)
+
 
 class Resuming(ToolTest):
     def test_a_run_that_is_done(self):

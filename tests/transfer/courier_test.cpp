@@ -88,9 +88,9 @@ void run_steps(ParameterStore& store, const StoreOptions& options, int overflows
 
 struct Result {
   Outcome outcome;
-  bool ranks_agree = true;                      // on wires and verdicts
-  Bytes memory = 0;                             // of all ranks
-  std::vector<std::array<Traffic, 3>> traffic;  // of each rank, by kind
+  bool ranks_agree = true;                                        // on wires and verdicts
+  Bytes memory = 0;                                               // of all ranks
+  std::vector<std::array<Traffic, eps::kExchangeKinds>> traffic;  // of each rank, by kind
 };
 
 // `options`: of a run of one rank; its devices are shared by `ranks` ranks.
@@ -120,7 +120,8 @@ Result run_ranks(StoreOptions options, int ranks, int overflows = -1, const Alte
       {
         Courier courier(store, peers, failure);
         run_steps(store, own, overflows, outcome);
-        for (const ExchangeKind kind : {ExchangeKind::gradients, ExchangeKind::squares, ExchangeKind::wire}) {
+        for (const ExchangeKind kind :
+             {ExchangeKind::gradients, ExchangeKind::squares, ExchangeKind::wire, ExchangeKind::visit}) {
           run.traffic[static_cast<std::size_t>(rank)][static_cast<std::size_t>(kind)] = courier.traffic(kind);
         }
       }
@@ -150,16 +151,20 @@ Outcome run_alone(const StoreOptions& options, int overflows = -1, const ModelLa
   return outcome;
 }
 
-void expect_same(const StoreOptions& options, const std::string& what, int overflows = -1) {
+void expect_same(StoreOptions options, const std::string& what, int overflows = -1) {
   const Outcome alone = run_alone(options, overflows);
   for (const int ranks : {2, 3, 4}) {
     if (options.devices % ranks != 0) continue;
-    const Result run = run_ranks(options, ranks, overflows);
-    EXPECT_TRUE(run.ranks_agree) << what << ", " << ranks << " ranks";
-    EXPECT_EQ(run.outcome.norms, alone.norms) << what << ", " << ranks << " ranks";
-    EXPECT_EQ(run.outcome.skipped, alone.skipped) << what << ", " << ranks << " ranks";
-    EXPECT_EQ(run.outcome.wires, alone.wires) << what << ", " << ranks << " ranks";
-    EXPECT_TRUE(run.outcome.state == alone.state) << what << ", " << ranks << " ranks";
+    for (const bool shard_wire : {false, true}) {
+      options.shard_wire = shard_wire;
+      const std::string where = what + ", " + std::to_string(ranks) + (shard_wire ? " ranks, sharded" : " ranks");
+      const Result run = run_ranks(options, ranks, overflows);
+      EXPECT_TRUE(run.ranks_agree) << where;
+      EXPECT_EQ(run.outcome.norms, alone.norms) << where;
+      EXPECT_EQ(run.outcome.skipped, alone.skipped) << where;
+      EXPECT_EQ(run.outcome.wires, alone.wires) << where;
+      EXPECT_TRUE(run.outcome.state == alone.state) << where;
+    }
   }
 }
 
@@ -224,7 +229,7 @@ TEST(Courier, TrafficIsWhatTheShardsSay) {
   const Result run = run_ranks(options, 2);
   const ModelLayout layout = toy_layout();
   for (int rank = 0; rank < 2; ++rank) {
-    std::array<Traffic, 3> expected{};
+    std::array<Traffic, eps::kExchangeKinds> expected{};
     for (std::size_t i = 0; i < layout.groups.size(); ++i) {
       const auto cuts = eps::shard_cuts(layout.groups[i], 2, /*whole_tensors=*/false);
       const auto own = static_cast<std::size_t>(rank), other = 1 - own;
@@ -239,7 +244,7 @@ TEST(Courier, TrafficIsWhatTheShardsSay) {
       expected[2].sent += count(own, &eps::ShardCut::wire) * size_of(DType::bf16);
       expected[2].received += count(other, &eps::ShardCut::wire) * size_of(DType::bf16);
     }
-    for (std::size_t kind = 0; kind < 3; ++kind) {
+    for (std::size_t kind = 0; kind < eps::kExchangeKinds; ++kind) {
       const Traffic& found = run.traffic[static_cast<std::size_t>(rank)][kind];
       EXPECT_EQ(found.sent, kSteps * expected[kind].sent) << "rank " << rank << ", kind " << kind;
       EXPECT_EQ(found.received, kSteps * expected[kind].received) << "rank " << rank << ", kind " << kind;
@@ -253,14 +258,19 @@ void expect_counted(StoreOptions options, int ranks, const std::string& what) {
   const ModelLayout layout = toy_layout();
   for (int rank = 0; rank < ranks; ++rank) {
     options.rank = {rank, ranks};
-    std::array<Traffic, 3> counted{};
+    std::array<Traffic, eps::kExchangeKinds> counted{};
     for (std::size_t i = 0; i < layout.groups.size(); ++i) {
       const eps::ExchangeBytes bytes = eps::exchange_bytes(layout, static_cast<GroupIndex>(i), options);
       counted[0] = counted[0] + bytes.gradients;
       counted[1] = counted[1] + bytes.squares;
       counted[2] = counted[2] + bytes.wire;
     }
-    for (std::size_t kind = 0; kind < 3; ++kind) {
+    Traffic visits;  // one of each layer, after the last step
+    for (LayerIndex layer = kEmbedding; layer <= kHead; ++layer) {
+      visits = visits + eps::visit_bytes(layout, layer, options);
+    }
+    EXPECT_EQ(run.traffic[static_cast<std::size_t>(rank)][3], visits) << what << ", rank " << rank << " of " << ranks;
+    for (std::size_t kind = 0; kind < eps::kGroupExchangeKinds; ++kind) {
       const Traffic& found = run.traffic[static_cast<std::size_t>(rank)][kind];
       const Traffic expected{kSteps * counted[kind].sent, kSteps * counted[kind].received};
       EXPECT_EQ(found, expected) << what << ", rank " << rank << " of " << ranks << ", kind " << kind;
@@ -277,6 +287,8 @@ TEST(Courier, TrafficIsWhatIsCountedBefore) {
     expect_counted(options, ranks, "held");
     options.optimizer = optimizers::LambSettings();
     expect_counted(options, ranks, "LAMB");
+    options.shard_wire = true;
+    expect_counted(options, ranks, "LAMB, sharded wire");
   }
   for (const GroupIndex group : {0, 1}) {
     const eps::ExchangeBytes alone = eps::exchange_bytes(toy_layout(), group, options_of(DType::bf16, DType::f32));
@@ -366,18 +378,25 @@ TEST(Courier, StateIsSharedAmongRanks) {
     const auto padding = static_cast<Bytes>(ranks) * toy_layout().groups.size() * 8192;  // between fields
     EXPECT_NEAR(static_cast<double>(run_ranks(options, ranks).memory), static_cast<double>(expected),
                 static_cast<double>(padding));
+    StoreOptions sharded = options;
+    sharded.shard_wire = true;
+    EXPECT_NEAR(static_cast<double>(run_ranks(sharded, ranks).memory), static_cast<double>(whole),
+                static_cast<double>(padding));
   }
 }
 
 // Negative controls: what does not arrive as it was sent is seen by the bits, or by ranks that do not agree.
 TEST(Courier, APieceThatIsLostIsSeen) {
-  const StoreOptions options = options_of(DType::bf16, DType::f32);
+  StoreOptions options = options_of(DType::bf16, DType::f32);
   const Outcome alone = run_alone(options);
   static const std::vector<std::byte> zeros(1 << 20);
   for (int kind = 0; kind < eps::kExchangeKinds; ++kind) {
+    options.shard_wire = kind == static_cast<int>(ExchangeKind::visit);
     const Result run = run_ranks(options, 2, -1, [&](int& channel, std::vector<collectives::Send>& sent) {
-      const int last = static_cast<int>(toy_layout().groups.size()) * eps::kExchangeKinds;
-      if (channel > last || (channel - 1) % eps::kExchangeKinds != kind) return;
+      const int of_groups = static_cast<int>(toy_layout().groups.size()) * eps::kGroupExchangeKinds;
+      const bool visit = channel > of_groups && channel <= of_groups + static_cast<int>(toy_layout().layers.size());
+      const int of = visit ? static_cast<int>(ExchangeKind::visit) : (channel - 1) % eps::kGroupExchangeKinds;
+      if (of != kind || (!visit && channel > of_groups)) return;
       for (collectives::Send& piece : sent) piece.bytes = std::span(zeros).first(piece.bytes.size());
     });
     EXPECT_FALSE(run.ranks_agree && run.outcome == alone) << "kind " << kind;

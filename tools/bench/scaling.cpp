@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <iostream>
+#include <iterator>
 
 #include "base/json.h"
 #include "tools/bench/benches.h"
@@ -19,8 +20,9 @@ struct Case {
   double gigabits;      // a second, each way, of a node's network
 };
 
-StepPrediction predict(const Case& of, int nodes) {
+StepPrediction predict(const Case& of, int nodes, const char* wire) {
   Options options = llama(of.size, kSequence, of.tokens, kDevices, nodes);
+  options.distributed.wire = wire;
   options.eps.gradient_buffers = kBuffers;
   options.distributed.bandwidth = of.gigabits / 8;
   return predict_on_h100s(options, kUpdatesOfTwoProcessors);
@@ -48,7 +50,7 @@ int bench_scaling(bool json) {
         kDevices);
     std::printf("%-14s %7s %5s %8s |", "model", "tokens", "Gb/s", "one, s");
     for (const int nodes : kNodes) std::printf(" %4d", nodes);
-    std::printf(" | %9s %12s\n", "GB, of 64", "hidden, Gb/s");
+    std::printf(" | %9s %12s | %s\n", "GB, of 64", "hidden, Gb/s", "64, sharded");
   }
   for (const Case& of : cases()) {
     nlohmann::ordered_json row = {
@@ -56,7 +58,7 @@ int bench_scaling(bool json) {
     NodesPrediction last;
     std::string cells;
     for (const int nodes : kNodes) {
-      last = predict(of, nodes).nodes.value();
+      last = predict(of, nodes, "replicated").nodes.value();
       char cell[16];
       std::snprintf(cell, sizeof cell, " %4.0f", 100 * last.efficiency.value());
       cells += cell;
@@ -64,14 +66,16 @@ int bench_scaling(bool json) {
     }
     const NetworkCounters& network = last.network;
     const std::uint64_t sent = network.gradients_sent + network.squares_sent + network.weights_sent;
+    const double sharded = predict(of, kNodes[std::size(kNodes) - 1], "sharded").nodes->efficiency.value();
+    row["efficiency_of_64_sharded"] = sharded;
     row["one_node_ms"] = last.one_node_ms.value();
     row["sent_bytes"] = sent;
     row["hidden_from_gb_per_second"] = last.hidden_from_gb_per_second.value();
     rows.push_back(row);
     if (json) continue;
-    std::printf("%-14s %7d %5.0f %8.2f |%s | %9.0f %12.0f\n", of.model, static_cast<int>(of.tokens), of.gigabits,
-                1e-3 * *last.one_node_ms, cells.c_str(), 1e-9 * static_cast<double>(sent),
-                8 * *last.hidden_from_gb_per_second);
+    std::printf("%-14s %7d %5.0f %8.2f |%s | %9.0f %12.0f | %11.0f\n", of.model, static_cast<int>(of.tokens),
+                of.gigabits, 1e-3 * *last.one_node_ms, cells.c_str(), 1e-9 * static_cast<double>(sent),
+                8 * *last.hidden_from_gb_per_second, 100 * sharded);
     std::fflush(stdout);
   }
   if (json) std::cout << json_text(rows) << std::endl;

@@ -256,7 +256,7 @@ void Ledger::finished(const Job& job) {
     return;
   }
   group.being_updated = 0;
-  scenario_->ranks > 1 ? void(group.renewed = 1) : publish(job.group);
+  scenario_->ranks > 1 && !scenario_->sharded_wire ? void(group.renewed = 1) : publish(job.group);
 }
 
 void Ledger::conclude_check(GroupIndex index) {

@@ -78,8 +78,8 @@ MUTANTS = {
     "verdict_on_this_rank_alone": ("  if (rank_.count > 1) {\n    group_at(group).state = GroupState::measured;",
                                    "  if (false) {\n    group_at(group).state = GroupState::measured;"),
     "published_before_the_shards_of_others": (
-        "  if (rank_.count > 1) {\n    group_at(group).state = GroupState::updated;",
-        "  if (false) {\n    group_at(group).state = GroupState::updated;"),
+        "  if (rank_.count > 1 && !published) {", "  if (false) {"),
+    "shards_of_the_wire_are_published": ("  if (rank_.count > 1 && !published) {", "  if (rank_.count > 1) {"),
     "lease_of_a_group_being_published": (">= GroupState::approved;",
                                          ">= GroupState::approved && group.state != GroupState::publishing;"),
     "lease_of_what_is_updated_on_this_rank": (">= GroupState::approved;",

@@ -216,6 +216,9 @@ std::vector<Scenario> all_scenarios() {
     Scenario& summing_two = add("SumsOfTwoRanks", 2, with_courier(with_courier(stepping(2))));
     summing_two.ranks = 2;
     summing_two.sums = 1;
+    Scenario& sharded = add("ShardedWire", 2, with_courier(training(0, 2)));
+    sharded.ranks = 2;
+    sharded.sharded_wire = true;
     for (const int sums : {1, 2}) {
       Scenario& summing =
           add("SumsWithTwoLanes" + std::to_string(sums), 2, with_courier(with_second_updater(stepping(2))));

@@ -53,6 +53,7 @@ struct Scenario {
   int ranks = 1;    // the machine is the last of them
   bool held = false;
   int sums = 0;  // of several ranks: groups at a time that may be summed over devices and on their way; 0: none is
+  bool sharded_wire = false;  // of several ranks
   int first_step = 0, steps = 1;
   int broken_step = -1;  // its gradients of `broken_group` are not finite; the run ends with it
   GroupIndex broken_group = -1;

@@ -152,7 +152,8 @@ bool World::run_updater(Local& local, int lane) {
     local.phase = job->kind == JobKind::update ? 1 : 3;
   } else if (local.phase < 3) {
     ledger_.updated_half(local.group, local.phase - 1);
-    local.phase = scenario_->ranks > 1 ? 3 : static_cast<std::int8_t>(local.phase + 1);  // the other half: a peer's
+    const bool half = scenario_->ranks > 1 && !scenario_->sharded_wire;  // the other one is a peer's
+    local.phase = half ? 3 : static_cast<std::int8_t>(local.phase + 1);
   } else {
     const Job job{static_cast<JobKind>(local.kind), local.group};
     switch (job.kind) {
@@ -163,7 +164,7 @@ bool World::run_updater(Local& local, int lane) {
         machine_.finish_check(local.group, ledger_.finite(local.group));
         break;
       case JobKind::update:
-        machine_.finish_update(local.group);
+        machine_.finish_update(local.group, scenario_->sharded_wire);
         break;
     }
     ledger_.finished(job);
