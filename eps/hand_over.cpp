@@ -260,7 +260,7 @@ std::optional<GroupExchange> HandOver::start_exchange(bool room) {
       groups_[i].state = GroupState::publishing;
       return GroupExchange{ExchangeKind::wire, group};
     }
-    if (groups_[i].state == GroupState::resting && groups_[i].contributions > 0) awaits_backward = true;
+    awaits_backward = awaits_backward || awaits_contributions(groups_[i]);
   }
   // Negative control of overlap: nothing leaves before the backward pass is done.
   if (awaits_backward && fault_point("eps.gradients_leave_late")) return std::nullopt;
@@ -354,6 +354,11 @@ void HandOver::rest(Group& group) {
 void HandOver::expect_contributions(Group& group) const {
   group.missing = group.contributions / static_cast<std::size_t>(rank_.count);
   group.received.assign(group.contributions, 0);
+}
+
+// To the open step.
+bool HandOver::awaits_contributions(const Group& group) const {
+  return group.state == GroupState::resting && group.contributions > 0 && group.version == step_;
 }
 
 bool HandOver::may_update(const Group& group) const {

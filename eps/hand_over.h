@@ -205,6 +205,7 @@ class HandOver {
   void conclude_check(GroupIndex group, bool finite);
   void publish(GroupIndex group);
   std::optional<GroupIndex> next_of(GroupState state) const;
+  bool awaits_contributions(const Group& group) const;
   bool may_update(const Group& group) const;
   bool may_save(const Group& group) const;
   bool later(const Job& a, const Job& b) const;

@@ -360,6 +360,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "model.rope_attention_factor",
                                                "model.rope_truncate",
                                                "distributed.kind",
+                                               "distributed.wire",
                                                "distributed.timeout",
                                                "distributed.nodes",
                                                "distributed.bandwidth",

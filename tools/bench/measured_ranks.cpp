@@ -30,8 +30,8 @@ runtime::RunPlan plan_of(const MeasuredSettings& settings, eps::Rank rank, Bytes
 
 Bytes sent_by(const runtime::Engine& engine) {
   Bytes sent = 0;
-  for (const auto kind : {eps::ExchangeKind::gradients, eps::ExchangeKind::squares, eps::ExchangeKind::wire}) {
-    sent += engine.courier()->traffic(kind).sent;
+  for (int kind = 0; kind < eps::kExchangeKinds; ++kind) {
+    sent += engine.courier()->traffic(static_cast<eps::ExchangeKind>(kind)).sent;
   }
   return sent;
 }
@@ -45,6 +45,7 @@ void run(const MeasuredSettings& settings, runtime::Ranks& ranks, int warm_up, i
     if (step == warm_up) before = sent_by(engine);
     const Clock::time_point begin = Clock::now();
     engine.train(static_cast<std::uint64_t>(step), kRate);
+    if (!settings.overlap) engine.store().complete_updates();
     const std::chrono::duration<double, std::milli> took = Clock::now() - begin;
     if (step >= warm_up) rank.step_ms.push_back(took.count());
   }

@@ -13,7 +13,7 @@ namespace l2l::tools {
 struct MeasuredSettings {
   Options options;                         // its data is ignored
   std::optional<device::PaceTable> paced;  // a paced device in place of the one that the options name
-  bool overlap = true;                     // false: on the device nothing runs beside anything else
+  bool overlap = true;                     // false: one thing at a time on the device; of ranks, one step at a time
 };
 
 // What a step's costs follow from, beside times.
