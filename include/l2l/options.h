@@ -284,9 +284,9 @@ struct DistributedOptions {
   // "mpi": the processes that mpirun or srun started. "single": this one alone. "auto": "mpi" where several were
   // started.
   std::string kind = "auto";
-  // Where the weights lie that cross the link, all of them on each process or 1/N. "replicated": a new version of a layer
-  // goes to all once. "sharded": each process has its part alone, and a layer is gathered for every visit; more bytes
-  // over the network, fewer in memory. Layers with frozen parameters are replicated.
+  // Where the weights lie that cross the link, all of them on each process or 1/N. "replicated": a new version of a
+  // layer goes to all once. "sharded": each process has its part alone, and a layer is gathered for every visit; more
+  // bytes over the network, fewer in memory. Layers with frozen parameters are replicated.
   std::string wire = "replicated";
   // Seconds after which a process that says nothing any more ends the run; 0: never. Each speaks once a second.
   std::int64_t timeout = 60;
@@ -307,7 +307,8 @@ struct TransferOptions {
   std::string stash = "auto";
   // Blocks whose weights stay on the device from the forward to the backward pass, and so cross the link once a step.
   // The last block does so anyway where the head is one layer, and is not counted. kChosen (key: "auto"): none, or,
-  // with recompute.policy = "auto", as many as make the step shortest in device.memory.
+  // with recompute.policy = "auto", as many as make the step shortest in device.memory; none of several processes with
+  // sharded weights.
   std::int64_t resident_layers = kChosen;
   std::int64_t prefetch = 1;  // layers fetched ahead; there are 1 + prefetch weight slots
   // Rows of the embedding table that travel at once. 0: the whole table, but if it is larger than a block, as many rows

@@ -78,8 +78,9 @@ class BlockChain {
 
   Shares choices(const BlockCandidates& type) const {
     const TransferOptions& set = parts_.options.transfer;
-    const bool may_stay =
-        parts_.execution.execution == Execution::relay && set.resident_layers == TransferOptions::kChosen;
+    // What one rank finds best is not what another does, and all make the same visits where weights are sharded.
+    const bool may_stay = parts_.execution.execution == Execution::relay &&
+                          set.resident_layers == TransferOptions::kChosen && !parts_.store.shards_wires();
     Shares choices;
     for (const std::size_t program : allowed_programs(type)) {
       for (const StashPlace stash : {StashPlace::device, StashPlace::host}) {
