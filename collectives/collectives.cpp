@@ -119,18 +119,23 @@ void Collectives::barrier() {
   finish(all_gather(here, sizes, all));
 }
 
-std::vector<std::string> Collectives::gather_texts(const std::string& mine) {
-  const auto ranks = static_cast<std::size_t>(size());
+std::vector<std::byte> Collectives::gather_unknown(std::span<const std::byte> mine, std::vector<Bytes>& sizes) {
   const Bytes own = mine.size();
-  std::vector<Bytes> sizes(ranks);
-  const std::vector<Bytes> size_of_each(ranks, sizeof own);
+  sizes.resize(static_cast<std::size_t>(size()));
+  const std::vector<Bytes> size_of_each(sizes.size(), sizeof own);
   finish(all_gather(std::as_bytes(std::span(&own, 1)), size_of_each, std::as_writable_bytes(std::span(sizes))));
-  std::string all(std::accumulate(sizes.begin(), sizes.end(), Bytes{0}), '\0');
-  finish(all_gather(std::as_bytes(std::span(mine)), sizes, std::as_writable_bytes(std::span(all))));
+  std::vector<std::byte> all(std::accumulate(sizes.begin(), sizes.end(), Bytes{0}));
+  finish(all_gather(mine, sizes, all));
+  return all;
+}
+
+std::vector<std::string> Collectives::gather_texts(const std::string& mine) {
+  std::vector<Bytes> sizes;
+  const std::vector<std::byte> all = gather_unknown(std::as_bytes(std::span(mine)), sizes);
   std::vector<std::string> texts;
-  Bytes begin = 0;
+  const char* begin = reinterpret_cast<const char*>(all.data());
   for (const Bytes bytes : sizes) {
-    texts.push_back(all.substr(begin, bytes));
+    texts.emplace_back(begin, bytes);
     begin += bytes;
   }
   return texts;

@@ -59,7 +59,9 @@ class Collectives {
   void watch(const Failure* failure) { failure_ = failure; }
   // Returns when every rank has called it.
   void barrier();
-  // What each rank gives, by rank.
+  // What each rank gives, one behind the other, of sizes that the others do not know; and these.
+  std::vector<std::byte> gather_unknown(std::span<const std::byte> mine, std::vector<Bytes>& sizes);
+  // The same, by rank.
   std::vector<std::string> gather_texts(const std::string& mine);
 
   // The ranks with the same `color`, in order.

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <numeric>
 
 #include "collectives/launch.h"
 #include "core/affinity.h"
@@ -37,13 +36,8 @@ std::vector<std::byte> Ranks::gather_alike(std::span<const std::byte> mine) {
 }
 
 std::vector<std::byte> Ranks::gather(std::span<const std::byte> mine) {
-  const Bytes size = mine.size();
-  const std::vector<std::byte> bytes = gather_alike(std::as_bytes(std::span(&size, 1)));
-  std::vector<Bytes> sizes(static_cast<std::size_t>(count()));
-  std::memcpy(sizes.data(), bytes.data(), bytes.size());
-  std::vector<std::byte> all(std::accumulate(sizes.begin(), sizes.end(), Bytes{0}));
-  peers_->finish(peers_->all_gather(mine, sizes, all));
-  return all;
+  std::vector<Bytes> sizes;
+  return peers_->gather_unknown(mine, sizes);
 }
 
 std::vector<double> Ranks::gather(std::span<const double> mine) {
