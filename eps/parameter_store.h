@@ -256,7 +256,7 @@ class ParameterStore {
   std::pair<std::int64_t, std::int64_t> owned(GroupIndex group, std::size_t parameter) const;
   // Elements [first, first + size of the span) of one part of one parameter's state, in fp32. Call between
   // complete_updates() and the next push; read() also for the group that a StateSave has handed out. Of several ranks,
-  // read() throws Error for what another rank has, and write() writes of that the wire alone.
+  // read() throws Error for what another rank has, and write() writes of that the wire alone, if that is here.
   void read(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
             std::span<float> destination) const;
   void write(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,

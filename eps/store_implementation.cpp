@@ -154,7 +154,8 @@ void ParameterStore::Implementation::stop_updaters() {
 ParameterStore::Implementation::~Implementation() {
   {
     const auto guard = lock();
-    if (leases > 0) log(LogLevel::error, "the parameter store is destroyed while a weight lease lives");
+    if (leases > 0 && !failure.failed())
+      log(LogLevel::error, "the parameter store is destroyed while a weight lease lives");
     if (hand_over.saving()) log(LogLevel::error, "the parameter store is destroyed while its state is saved");
   }
   stop_updaters();
@@ -317,6 +318,7 @@ std::string ParameterStore::Implementation::why_overflow_stays() const {
   std::ostringstream text;
   text << " with a loss scale of " << std::setprecision(10) << scale.factor
        << ", which is fixed or at its least: lower it or the learning rate, or compute in bf16";
+  if (options.shards_wires()) text << " (unless another rank names weights beyond 65504)";
   return text.str();
 }
 

@@ -36,7 +36,7 @@ class WeightStream {
   void set_layers(std::vector<Bytes> wire_bytes) { wire_bytes_ = std::move(wire_bytes); }
 
   // Starts to fetch `visits` at `version`. `visits` must live until the last one is taken with next(), and those of the
-  // pass before must all have been taken. `alone`: the other devices of the run have no such pass.
+  // pass before must all have been taken. `alone`: the other devices of this rank have no such pass.
   void begin_pass(std::span<const LayerIndex> visits, eps::Version version, bool alone = false);
   // The next layer of the pass, once its copy is enqueued; `compute` waits until the wire is there.
   Visit next(device::Stream& compute);

@@ -67,7 +67,7 @@ struct LinkCounters {
 };
 
 // Bytes that this process has sent to the others, and received from them, since the run began: gradients, sums of
-// squares and updated weights.
+// squares, and weights that were updated, or gathered for a visit.
 struct NetworkCounters {
   std::uint64_t gradients_sent = 0, gradients_received = 0;
   std::uint64_t squares_sent = 0, squares_received = 0;

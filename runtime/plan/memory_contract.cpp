@@ -167,7 +167,7 @@ MemoryContract memory_contract(const RunPlan& plan, const eps::CheckpointSize& c
   contract.resident_layers = plan.execution.staying_weights();
   const StashPlace first = plan.execution.placement(1).stash;
   contract.stash = plan.execution.stashed(first) < plan.model.blocks() ? "split" : name_of(first);
-  contract.update_mode = describe_update(plan.store, store.held);
+  contract.update_mode = describe_update(plan.store, store.held + (plan.store.held() ? store.received : 0));
   contract.recomputation_summary = plan.decisions.summary;
   contract.recomputation = plan.decisions.explanation;
   contract.pinned_bytes = store.from_source() + static_cast<Bytes>(plan.execution.devices) *

@@ -146,17 +146,19 @@ int chosen_gradient_buffers(const RunParts& parts, eps::StoreOptions store) {
   constexpr Bytes kShareOfState = 20, kShareOfRoom = 8;
   const int few = 1 + 2 * store.devices;
   const ModelLayout& layout = parts.model.layout;
-  const Bytes one = static_cast<Bytes>(layout.largest_gradient()) * size_of(store.gradients);
   const bool scarce = parts.options.device.pinned_memory > 0;  // which buffers would take from the weights
-  if (parts.device->uses_host_memory() || scarce || store.holds_gradients() || one == 0) return few;
+  if (parts.device->uses_host_memory() || scarce || store.holds_gradients()) return few;
   store.staging_slots = few;
   const eps::StoreBytes needed = eps::ParameterStore::bytes_needed(layout, store);
+  store.staging_slots += store.devices;
   const Bytes all = needed.from_source(), limit = parts.options.eps.memory;
+  const Bytes of_each = eps::ParameterStore::bytes_needed(layout, store).from_source() - all;  // of all devices
+  if (of_each == 0) return few;
   const auto left_of = [&](Bytes bytes) { return bytes > all ? bytes - all : 0; };
   Bytes room = std::min(needed.state / kShareOfState, left_of(HostMemory().capacity().bytes) / kShareOfRoom);
   if (limit > 0) room = std::min(room, left_of(limit));
   const auto devices = static_cast<Bytes>(store.devices), layers = static_cast<Bytes>(layout.layers.size());
-  return std::max(few, static_cast<int>(devices * std::min(room / (devices * one), layers)));
+  return std::max(few, static_cast<int>(devices * std::min(room / of_each, layers)));
 }
 
 eps::StoreOptions store_options(const RunParts& parts) {

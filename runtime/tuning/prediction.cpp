@@ -71,7 +71,8 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
   StepModel model;
   model.cores = available_cores();
   model.held = plan.store.held();
-  model.gradient_buffers = plan.store.staging_slots / plan.store.devices;
+  if (!plan.store.holds_gradients()) model.gradient_buffers = plan.store.staging_slots / plan.store.devices;
+  model.sums = plan.store.sums_devices();
   model.network = plan.options.network;
   const bool relay = plan.execution.execution == Execution::relay;
   model.slots = relay ? plan.execution.prefetch + 1 : plan.model.layers();

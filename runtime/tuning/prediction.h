@@ -40,8 +40,10 @@ struct StepModel {
   std::vector<VisitCost> visits;  // an odd number: forward, the turn, backward
   int slots = 2;                  // of weights: how far h2d runs ahead of compute
   bool held = false;              // updates wait for the end of the pass
-  // Visits whose gradients may be on the host, on their way there or to their update.
+  // Visits whose gradients may be on the host, on their way there or to their update; or, where a node sums its
+  // devices' gradients, until the sums have left.
   int gradient_buffers = std::numeric_limits<int>::max();
+  bool sums = false;
   int wire_slots = 1;  // gathered weights that are on the host at once
   double network = 0;  // bytes per second between nodes, each way; 0: exchanges take no time
   int cores = 1;       // of this process

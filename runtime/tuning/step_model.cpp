@@ -18,7 +18,6 @@ class Updates {
 
   // When a buffer is free for gradients that could leave the device at `now`; calls come in the order of time.
   double room(double now) {
-    if (model_.held) return now;  // each has its own
     const auto buffers = static_cast<std::size_t>(model_.gradient_buffers);
     while (true) {
       std::erase_if(freed_, [&](double time) { return time <= now; });
@@ -40,9 +39,12 @@ class Updates {
     held_.clear();
     return gathered_;
   }
-  // When weights are there that may be gathered from `ready` on.
+  // When weights are there that may be gathered from `ready` on: after what was ready to be exchanged before.
   double gather(const VisitCost& visit, double ready) {
-    return visit.gathered.either() > 0 ? exchange(visit.gathered, ready) : ready;
+    if (visit.gathered.either() == 0) return ready;
+    const auto comes_first = [&](const Work& work) { return work.stage != Stage::update && work.ready <= ready; };
+    while (std::ranges::any_of(waiting_, comes_first)) run_one();
+    return exchange(visit.gathered, ready);
   }
   // When the version of a layer is there that the last pass made.
   double version(std::size_t layer) {
@@ -72,11 +74,11 @@ class Updates {
     switch (work.stage) {
       case Stage::gradients:
         gathered_ = std::max(gathered_, exchange(work.visit->gradients, work.ready));
+        if (model_.sums) free_buffer(gathered_);
         return go_on(work, Stage::update, gathered_, model_.held ? held_ : waiting_);
       case Stage::update:
         server_ = std::max(work.ready, server_) + work.visit->update.seconds;
-        --taken_;
-        freed_.push_back(server_);
+        if (!model_.sums) free_buffer(server_);
         return go_on(work, Stage::weights, server_, waiting_);
       case Stage::weights:
         updated_[work.layer] = exchange(work.visit->weights, work.ready);
@@ -91,6 +93,10 @@ class Updates {
     const double sent = take(out_, bytes.sent), received = take(in_, bytes.received);
     return std::max(sent, received);
   }
+  void free_buffer(double when) {
+    --taken_;
+    freed_.push_back(when);
+  }
   static void go_on(Work work, Stage stage, double ready, std::vector<Work>& where) {
     work.stage = stage;
     work.ready = ready;
@@ -99,8 +105,8 @@ class Updates {
 
   const StepModel& model_;
   std::vector<Work> waiting_, held_;
-  std::size_t taken_ = 0;                 // buffers, by gradients whose update has not run
-  std::vector<double> freed_;             // when those became free whose update has
+  std::size_t taken_ = 0;                 // buffers
+  std::vector<double> freed_;             // when others became free, or will
   std::vector<double> updated_;           // by layer
   double server_ = 0, out_ = 0, in_ = 0;  // when each is free next
   double gathered_ = 0;                   // when the last gradients were exchanged

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kSteps = 5;
 
-// On one rank; every rank has the same record.
-Record record_on_rank(const Options& options, runtime::Ranks& ranks) {
+// On one rank; every rank has the same record. `predicted`, if not null: gets what is predicted after each step.
+Record record_on_rank(const Options& options, runtime::Ranks& ranks, std::vector<float>* predicted) {
   runtime::Devices devices;
   for (std::int64_t i = 0; i < options.device.count; ++i)
     devices.push_back(std::make_unique<device::HostDevice>(1, options.transfer.link_bandwidth));
@@ -36,6 +36,11 @@ Record record_on_rank(const Options& options, runtime::Ranks& ranks) {
     engine.minibatch().take(prepared);
     const runtime::Engine::Result result = engine.train(static_cast<std::uint64_t>(step), 3e-3);
     add(record, result.loss_sum, result.gradient_norm, result.loss_scale);
+    if (predicted == nullptr) continue;
+    engine.predict(static_cast<std::uint64_t>(step) + 1, {.first = 1, .count = 2},
+                   [&](std::int64_t, std::int64_t, std::span<const float> values) {
+                     predicted->insert(predicted->end(), values.begin(), values.end());
+                   });
   }
   add(record, engine.evaluate(kSteps), 0, 0);
   if (!ranks.several()) {
@@ -48,24 +53,26 @@ Record record_on_rank(const Options& options, runtime::Ranks& ranks) {
 }
 
 // Of `count` ranks with `devices` devices each.
-Record record_on_ranks(Options options, int count, int devices = 1) {
+Record record_on_ranks(Options options, int count, int devices = 1, std::vector<float>* predicted = nullptr) {
   options.device.count = devices;
   options.checkpoint.directory.clear();
   if (count == 1) {
     runtime::Ranks alone;
-    return record_on_rank(options, alone);
+    return record_on_rank(options, alone, predicted);
   }
   std::vector<std::unique_ptr<collectives::Transport>> transports = collectives::connected_threads(count);
   std::vector<Record> records(transports.size());
+  std::vector<std::vector<float>> predictions(transports.size());
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < transports.size(); ++rank) {
     threads.emplace_back([&, rank] {
       runtime::Ranks ranks(std::move(transports[rank]));
-      records[rank] = record_on_rank(options, ranks);
+      records[rank] = record_on_rank(options, ranks, predicted != nullptr ? &predictions[rank] : nullptr);
     });
   }
   for (std::thread& thread : threads) thread.join();
   for (const Record& record : records) EXPECT_EQ(record, records[0]);
+  if (predicted != nullptr) *predicted = predictions[0];
   return records[0];
 }
 
@@ -117,6 +124,23 @@ TEST(Ranks, HaveThemInEveryMode) {
     EXPECT_EQ(record_on_ranks(options, 2, 2), record_on_ranks(options, 1, 4)) << name << ", sums of two devices";
     options.distributed.wire = "sharded";
     EXPECT_EQ(record_on_ranks(options, 3), expected) << name << ", sharded";
+  }
+}
+
+// Between two steps the first device of each rank visits layers alone, as predictions do.
+TEST(Ranks, TheFirstDevicePredictsAlone) {
+  const SmallRun run;
+  for (const char* const wire : {"replicated", "sharded"}) {
+    for (const char* const execution : {"relay", "resident"}) {
+      Options options = options_of(run);
+      options.distributed.wire = wire;
+      options.device.execution = execution;
+      std::vector<float> alone, together;
+      const Record expected = record_on_ranks(options, 1, 4, &alone);
+      EXPECT_EQ(record_on_ranks(options, 2, 2, &together), expected) << wire << " " << execution;
+      EXPECT_GT(alone.size(), 0U);
+      EXPECT_EQ(together, alone) << wire << " " << execution;
+    }
   }
 }
 
