@@ -15,6 +15,7 @@
 #include <malloc.h>
 #endif
 
+#include "core/allocator_roles.h"
 #include "core/control_groups.h"
 #include "l2l/errors.h"
 
@@ -79,6 +80,7 @@ void release_free_memory() {
 #if defined(__GLIBC__)
   malloc_trim(0);
 #endif
+  purge_arenas();
 }
 
 PeakResident::PeakResident() : status_(open("/proc/self/status", O_RDONLY | O_CLOEXEC)) {

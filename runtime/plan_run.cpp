@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/allocator_roles.h"
 #include "core/error_place.h"
 #include "core/host_memory.h"
 #include "core/process_limits.h"
@@ -200,6 +201,7 @@ void check_targets(const RunParts& parts) {
 }  // namespace
 
 RunPlan plan_run(const Options& options, Devices devices, MeasuringSession* session, eps::Rank rank) {
+  const RoleScope planning(MemoryRole::planning);
   constexpr Bytes kPlanning = 48 * kMiB;  // taken by libraries, of which some crash where they get no memory
   check_address_space(kPlanning, 0);
   RunParts parts = make_parts(resolve(options, rank), std::move(devices));

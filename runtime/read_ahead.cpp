@@ -1,8 +1,12 @@
 #include "runtime/read_ahead.h"
 
+#include <new>
 #include <utility>
 
 #include "core/activity.h"
+#include "core/allocator_roles.h"
+#include "core/bytes.h"
+#include "core/fault_point.h"
 
 namespace l2l::runtime {
 
@@ -45,6 +49,7 @@ void ReadAhead::ask(const Wanted& wanted) {
 }
 
 void ReadAhead::serve() {
+  const RoleScope text(MemoryRole::text);
   const ThreadActivity listed("reader");
   while (true) {
     {
@@ -68,6 +73,7 @@ void ReadAhead::serve() {
 
 void ReadAhead::read(const Wanted& wanted) {
   const Samples& samples = *wanted.samples;
+  if (fault_point("text.leak")) static_cast<void>(::operator new(kKiB));
   const bool trains = wanted.use == DrawnFor::training;
   const auto at = [&](int i) { return wanted.first + static_cast<std::uint64_t>(i); };
   prepared_.fill([&](int i) { return trains ? samples.rows(at(i)) : samples.validation_rows(at(i)); },

@@ -5,6 +5,7 @@
 #include <optional>
 #include <sstream>
 
+#include "core/allocator_roles.h"
 #include "core/error_place.h"
 #include "core/host_memory.h"
 #include "core/process_limits.h"
@@ -82,6 +83,7 @@ Trainer::Implementation::Implementation(const Options& options, const Measuring&
   }
   runtime::check_limits(plan, contract, runtime::Advice::planned);
   runtime::check_process_limits(plan, contract);
+  const RoleScope text(MemoryRole::text);
   const runtime::DatasetSettings settings = runtime::dataset_settings(plan.options);
   train = runtime::training_samples(plan.options, settings);
   validation = runtime::validation_samples(plan.options, settings);
@@ -178,6 +180,7 @@ void Trainer::Implementation::start(const LoadProgress& loading) {
   const Watchdog::Watch watch(watchdog.get());
   prediction = predict(/*session=*/nullptr);  // before the engine: beside a small one a calibration is large
   if (train || validation) {
+    const RoleScope text(MemoryRole::text);
     reader = std::make_unique<runtime::ReadAhead>(plan.minibatch_shape(), static_cast<int>(plan.options.data.threads));
   }
   engine = make_engine(loading);
@@ -198,6 +201,7 @@ StepPrediction Trainer::Implementation::predict(runtime::MeasuringSession* sessi
 }
 
 models::HubWeights Trainer::Implementation::open_weights() const {
+  const RoleScope staging(MemoryRole::staging);
   return {plan.options.weights, plan.options.model, plan.model.layout, plan.options.new_head,
           plan.options.lora.adapter};
 }

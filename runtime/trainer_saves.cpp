@@ -2,6 +2,7 @@
 #include <exception>
 #include <sstream>
 
+#include "core/allocator_roles.h"
 #include "core/error_place.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_folders.h"
@@ -118,7 +119,11 @@ std::filesystem::path Trainer::Implementation::resume(const std::filesystem::pat
         check();
       }
       eps::ParameterStore& store = running().store();
-      restore(eps::load_checkpoint(folder, store, plan.options.run.allow_nonfinite, gather ? &*gather : nullptr));
+      const auto load = [&] {
+        const RoleScope staging(MemoryRole::staging);
+        return eps::load_checkpoint(folder, store, plan.options.run.allow_nonfinite, gather ? &*gather : nullptr);
+      };
+      restore(load());
       if (plan.options.lora.rank == 0) companions_from = folder;
       if (writes()) {
         for (const std::string& each : told) log(LogLevel::warning, each);

@@ -305,7 +305,7 @@ int Command::run(int argc, char** argv) {
     const bool thread = error.code() == std::errc::resource_unavailable_try_again;
     return fail(thread ? kBadInput : kFailure,
                 std::string("failed: ") + error.what() +
-                    (thread ? "; no thread could be made: raise the limits (ulimit -u, -v)" : ""));
+                    (thread ? "; no thread could be made: raise the limits (ulimit -u, -v, -d)" : ""));
   } catch (const std::exception& error) {
     return fail(kFailure, std::string("failed: ") + error.what());
   }

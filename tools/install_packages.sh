@@ -2,7 +2,7 @@
 # Sourced by quickstart.sh and test.sh, in bash: Debian packages (12 and later, Ubuntu 24.04 and later) and stage times.
 
 # build_packages: to build and run; test_packages: also to test.
-build_packages=(g++ meson ninja-build pkg-config python3 libtbb-dev libhwloc-dev libdnnl-dev libcli11-dev
+build_packages=(g++ meson ninja-build pkg-config python3 libtbb-dev libhwloc-dev libdnnl-dev libjemalloc-dev libcli11-dev
   libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev libpcre2-dev libicu-dev libsentencepiece-dev
   zlib1g-dev libzstd-dev)
 test_packages=(libgtest-dev libboost-context-dev cmake doxygen libopenmpi-dev openmpi-bin)

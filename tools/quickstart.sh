@@ -113,7 +113,7 @@ calibrate() {
   "$build/tools/l2l-train" "$config" --quiet --metrics "$scratch/metrics.jsonl" --set "data.validation=[]" \
     --set "checkpoint.directory=$scratch/checkpoints" >/dev/null
   # The first steps also bring memory and caches to life.
-  milliseconds=$(awk -F'"step_ms": *' 'NR > 10 { sum += $2 + 0; n++ } END { print sum / n }' "$scratch/metrics.jsonl")
+  milliseconds=$(awk -F'"step_ms": *' 'NF > 1 && NR > 10 { sum += $2 + 0; n++ } END { print sum / n }' "$scratch/metrics.jsonl")
   rm -rf "$scratch"
   steps=$(awk -v s="$seconds" -v ms="$milliseconds" 'BEGIN {
     n = int(s * 1000 / ms); print (n < 1 ? 1 : n > 6000 ? 6000 : n) }')

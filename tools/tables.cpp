@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "l2l/allocator.h"
 #include "tools/command_line/wrapped_text.h"
 
 namespace l2l::tools {
@@ -30,6 +31,18 @@ void section(std::ostream& out, const std::string& title, std::uint64_t total, c
   out << "  " << std::left << std::setw(kWidth + 2) << title << std::right << std::setw(12) << human_bytes(total)
       << "  (" << total << " B)\n";
   for (const ContractLine& entry : lines) line(out, entry.what, entry.bytes);
+}
+
+void print_allocator(std::ostream& out) {
+  const std::optional<AllocatorUse> use = allocator_use();
+  if (!use) return;
+  std::uint64_t total = 0;
+  std::vector<ContractLine> lines;
+  for (const AllocatorRole& role : use->roles) {
+    lines.push_back({role.name, role.resident});
+    total += role.resident;
+  }
+  section(out, "malloc() now, part of host (" + use->allocator + ")", total, lines);
 }
 
 std::string describe_stash(const MemoryContract& contract, const Options& options) {
@@ -141,6 +154,7 @@ void print_contract(std::ostream& out, int columns, const MemoryContract& contra
   }
   section(out, "pinned (exact; part of host)", contract.pinned_bytes, {});
   section(out, "host (peak of the process)", contract.host_bytes, contract.host);
+  print_allocator(out);
   if (!options.checkpoint.directory.empty()) {
     section(out, "on disk: each checkpoint, " + std::to_string(options.checkpoint.keep) + " kept",
             contract.checkpoint_bytes, {});

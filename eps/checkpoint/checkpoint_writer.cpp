@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/activity.h"
+#include "core/allocator_roles.h"
 #include "core/log.h"
 #include "eps/state_save.h"
 
@@ -29,6 +30,7 @@ CheckpointWriter::~CheckpointWriter() {
 }
 
 void CheckpointWriter::serve() {
+  const RoleScope staging(MemoryRole::staging);
   const ThreadActivity listed("checkpoint saver");
   std::unique_lock lock(mutex_);
   while (true) {

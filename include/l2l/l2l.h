@@ -1,6 +1,7 @@
 // The public API of L2L in one include.
 #pragma once
 
+#include "l2l/allocator.h"
 #include "l2l/choose.h"
 #include "l2l/custom_op.h"
 #include "l2l/data.h"

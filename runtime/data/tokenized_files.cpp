@@ -1,6 +1,5 @@
 #include "runtime/data/tokenized_files.h"
 
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,9 +8,11 @@
 #include <thread>
 #include <utility>
 
+#include "core/allocator_roles.h"
 #include "core/error_place.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/host_memory.h"
 #include "core/log.h"
 #include "l2l/errors.h"
 #include "runtime/data/cache.h"
@@ -214,6 +215,7 @@ class Cache {
 }  // namespace
 
 DataFiles tokenized(const std::string& key, const std::vector<DataFile>& texts, const TextSettings& settings) {
+  const RoleScope text(MemoryRole::text);
   Cache cache(settings);
   DataFiles files{key, cache.wide() ? TokenFormat::tokens32 : TokenFormat::tokens, {}};
   files.flagged = cache.flagged();
@@ -223,7 +225,7 @@ DataFiles tokenized(const std::string& key, const std::vector<DataFile>& texts, 
     tokens += files.files.back().bytes / token_bytes(files.format);
   }
   cache.trim();
-  malloc_trim(0);  // what tokenizing took is no part of the run
+  release_free_memory();  // what tokenizing took is no part of the run
   return files;
 }
 

@@ -14,7 +14,7 @@ meson install -C "$build_root" --no-rebuild --destdir "$folder" >"$folder/instal
 installed=$folder/elsewhere
 mv "$folder$prefix" "$installed"
 headers=$(cd "$installed/include" && find . -type f | sort | tr '\n' ' ')
-[[ $headers == "$(printf './l2l/%s.h ' choose custom_op data errors export graph l2l log model_files options run testing tokenizer trainer version)" ]] || fail "headers: $headers"
+[[ $headers == "$(printf './l2l/%s.h ' allocator choose custom_op data errors export graph l2l log model_files options run testing tokenizer trainer version)" ]] || fail "headers: $headers"
 unset LD_LIBRARY_PATH
 for tool in train plan sample eval export report tokenize bench; do
   "$installed/bin/l2l-$tool" --version >"$folder/version" || fail "l2l-$tool does not run from another place"
@@ -54,6 +54,7 @@ export PKG_CONFIG_PATH
 read -ra flags < <(pkg-config "${where[@]}" --cflags --libs l2l)
 [[ $sanitize == none ]] || flags+=("-fsanitize=$sanitize")
 "$@" -Wall -Wextra "$source_root/examples/embed.cpp" -o "$folder/embed" "${flags[@]}"
+! ldd "$folder/embed" | grep -q jemalloc || fail "the library chooses malloc() for the programs that embed it"
 for example in own_data own_layer own_op vision stochastic_depth growth search; do
   "$@" -Wall -Wextra "$source_root/examples/$example.cpp" -o "$folder/$example" "${flags[@]}"
 done

@@ -43,13 +43,13 @@ METRICS = ("step loss learning_rate gradient_norm tokens tokens_per_second step_
            "d2h_bytes weight_stall_ms stash_stall_ms update_stall_ms loss_scale skipped predicted_ms eps_gb_per_second "
            "eps_fraction").split()
 SUMMARY = ("steps finished reason loss validation_loss metrics tokens_per_second measured_over_predicted device_peak_bytes host_bytes pinned_bytes predicted_device_bytes "
-           "predicted_host_bytes checkpoint weights_hash").split()
+           "predicted_host_bytes allocator checkpoint weights_hash").split()
 
 
 def lines_of(metrics):
     """What --metrics wrote: lines of steps, and lines of validations."""
     lines = [json.loads(line) for line in metrics.read_text().splitlines()]
-    return [line for line in lines if "loss" in line], [line for line in lines if "loss" not in line]
+    return [line for line in lines if "loss" in line], [line for line in lines if "validation_loss" in line]
 
 
 class ToolTest(unittest.TestCase):

@@ -151,7 +151,7 @@ class Version(unittest.TestCase):
     def test_libraries_are_those_that_are_linked(self):
         linked = subprocess.run(["readelf", "--dynamic", TOOLS / "l2l-plan"], capture_output=True, text=True, check=True).stdout
         lines = self.lines("l2l-plan")
-        for name, file in {"oneTBB": "libtbb", "hwloc": "libhwloc", "oneDNN": "libdnnl", "tokenizers": "libpcre2-8",
+        for name, file in {"oneTBB": "libtbb", "hwloc": "libhwloc", "oneDNN": "libdnnl", "jemalloc": "libjemalloc", "tokenizers": "libpcre2-8",
                            "zlib": "libz", "zstd": "libzstd"}.items():
             self.assertEqual(lines[name] != "no", f"[{file}.so" in linked, name)
 

@@ -117,11 +117,11 @@ class LimitsTest(unittest.TestCase):
 
     @unittest.skipIf(os.environ.get("L2L_SANITIZED") == "1", "sanitizers reserve terabytes")
     def test_address_space(self):
-        self.sweep(resource.RLIMIT_AS, range(64 * MIB, 1024 * MIB, 8 * MIB), ("ulimit -v", "ulimit -u, -v"))
+        self.sweep(resource.RLIMIT_AS, range(64 * MIB, 1024 * MIB, 8 * MIB), ("ulimit -v", "ulimit -u, -v, -d"))
 
     @unittest.skipIf(os.environ.get("L2L_SANITIZED") == "1", "sanitizers reserve terabytes")
     def test_private_memory(self):
-        self.sweep(resource.RLIMIT_DATA, range(16 * MIB, 1024 * MIB, 8 * MIB), ("ulimit -d",))
+        self.sweep(resource.RLIMIT_DATA, range(16 * MIB, 1024 * MIB, 8 * MIB), ("ulimit -d", "ulimit -u, -v, -d"))
 
     def test_open_files(self):
         self.sweep(resource.RLIMIT_NOFILE, range(6, 64), ("ulimit -n",))

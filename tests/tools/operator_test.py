@@ -319,7 +319,7 @@ class OperatorTest(unittest.TestCase):
         kept = (self.path / "n.jsonl").stat().st_ino
         self.run_to_end("--set", "run.validate_every=2", "--resume", "checkpoints/run", "--metrics", "n.jsonl")
         self.assertEqual((self.path / "n.jsonl").stat().st_ino, kept)
-        what = [[{key: json.loads(line).get(key) for key in ("step", "loss", "validation_loss")} for line in text]
+        what = [[{key: json.loads(line).get(key) for key in ("step", "loss", "validation_loss")} for line in text if "allocator" not in line]
                 for text in ((self.path / "n.jsonl").read_text().splitlines(), whole)]
         self.assertEqual(what[0][:3], what[1][:3])
         self.assertEqual([line for line in what[0] if line["loss"]], [line for line in what[1] if line["loss"]])

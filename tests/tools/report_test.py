@@ -106,6 +106,8 @@ class ReportTest(unittest.TestCase):
         lines = [step(i) for i in range(1, 41)]
         lines.insert(20, json.dumps({"step": 20, "validation_loss": 0.5, "metrics": {"accuracy": 0.75}}))
         lines.append(json.dumps({"step": 40, "validation_loss": 0.25, "metrics": {"accuracy": 0.875}}))
+        for at, text in ((20, 100), (40, 300)):
+            lines.insert(at + 2, json.dumps({"step": at, "allocator": {"name": "a", "roles": {"text": {"allocated": text, "resident": 1}, "x": 5}}}))
         (run / "metrics.jsonl").write_text("\n".join(lines) + "\n")
         (run / "run.json").write_text(json.dumps({
             "machine": "a processor", "host": 7, "memory": {"device": [{"what": "slots", "bytes": 3 << 20}, {"what": 1}, None], "host": "all"},
@@ -113,6 +115,8 @@ class ReportTest(unittest.TestCase):
         (run / "config.toml").write_text('[model]\nlayers = 2  # <script>alert("x")</script>\n')
         page = self.page(run)
         self.assertEqual(page.figures[:3], ["Loss", "accuracy", "Learning rate"])
+        self.assertIn("Held from malloc()", page.figures)
+        self.assertEqual(page.cells[page.cells.index("allocator.text") + 1], "300")
         self.assertNotIn("Loss scale", page.figures)  # nothing to draw
         loss = page.lines[0]
         self.assertEqual(len(loss), 40)
@@ -146,13 +150,14 @@ class ReportTest(unittest.TestCase):
     def test_hostile_files(self):
         lines = [b"not json", b'{"loss": 1}', b'[1]', b'{"step": -1, "loss": 1}', b'{"step": 1e400}', b"\xff\xfe", b'{"step": 2, "loss": NaN}',
                  b'{"step": 3, "loss": 1e308, "learning_rate": -1e308}', b'{"step": 4, "loss": -1e308, "learning_rate": 1e308}',
+                 b'{"step": 5, "allocator": {"roles": {"<b>": {"allocated": 1}, "y": 2}}}', b'{"step": 5, "allocator": [1]}',
                  b'{"step": 5, "loss": 1e-320, "metrics": {"<b>": 1, "x": {"y": [1]}, "z": "text"}}', b'{"step": 6, "loss": null}',
                  b'{"step": 18446744073709551615, "loss": 1}', b'{"step": 7, "more": "' + b"x" * (3 << 20) + b'"}', step(8).encode()[:20]]
         (self.path / "bad").write_bytes(b"\n".join(lines))
         done = self.run_tool("bad")
         self.assertEqual(done.returncode, 0, done.stderr)
         text = (self.path / "report.html").read_text()
-        self.assertIn("14 lines, 9 of them not read", text)
+        self.assertIn("16 lines, 9 of them not read", text)
         self.assertIn("&lt;b&gt;", text)
         self.assertNotIn("<b>", text)
         self.assertIsNone(re.search(r"\b(nan|inf)\b", text.split("<main>")[1]), "no numbers that SVG does not have")

@@ -68,7 +68,7 @@ def main():
             subprocess.run([str(arguments.tools.resolve() / "l2l-train"), str(work / "run.toml"), "--quiet", "--set", f"data.train=['{work / data}']",
                             "--set", f"data.samples={samples}", "--set", f"data.buckets={buckets}", "--metrics", str(metrics)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=work,
                            env={**os.environ, "XDG_CACHE_HOME": str(work / "cache")})
-            return [json.loads(line)["step_ms"] for line in metrics.read_text().splitlines()[1:]]
+            return [json.loads(line)["step_ms"] for line in metrics.read_text().splitlines()[1:] if '"step_ms"' in line]
 
         ratios = {"packed, mixed lengths, over documents that fill a sequence": [], "packed, mixed lengths, over a stream": [],
                   "padded, several lengths, over one": []}

@@ -55,6 +55,13 @@ const std::vector<Chart>& charts() {
        {{"h2d_bytes", "to the device"}, {"d2h_bytes", "to the host"}},
        1.0 / (1 << 20)},
       {"Memory", "MiB", {{"host_bytes", "host, peak"}, {"device_peak_bytes", "device, peak"}}, 1.0 / (1 << 20)},
+      {"Held from malloc()",
+       "KiB after each save",
+       {{"allocator.engine", "engine"},
+        {"allocator.planning", "planning"},
+        {"allocator.text", "text"},
+        {"allocator.staging", "staging"}},
+       1.0 / (1 << 10)},
       {"Parameter server", "GB/s of memory traffic", {{"eps_gb_per_second", ""}}},
       {"Loss scale", "", {{"loss_scale", ""}}},
   };

@@ -32,10 +32,18 @@ void take(RunLog& log, const std::string& name, double step, const nlohmann::jso
   log.series[name].add(step, number);
 }
 
+void take_roles(RunLog& log, double step, const nlohmann::json& allocator) {
+  if (!allocator.is_object() || !allocator.contains("roles") || !allocator["roles"].is_object()) return;
+  for (const auto& [role, use] : allocator["roles"].items()) {
+    if (use.is_object() && use.contains("allocated")) take(log, "allocator." + role, step, use["allocated"]);
+  }
+}
+
 void take(RunLog& log, const nlohmann::json& line) {
   const double step = line["step"].get<double>();
   for (const auto& [name, value] : line.items()) {
     if (name == "step") continue;
+    if (name == "allocator") take_roles(log, step, value);
     if (name != "metrics" || !value.is_object()) {
       take(log, name, step, value);
       continue;

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "l2l/errors.h"
 #include "tools/output_file.h"
+#include "tools/train/allocator_json.h"
 
 namespace l2l::tools {
 namespace {
@@ -53,8 +54,15 @@ bool MetricsFile::add(std::int64_t step, const Evaluation& validation) {
   return add(json_text(line));
 }
 
+bool MetricsFile::add_allocator(std::int64_t step) {
+  if (path_.empty()) return true;
+  const nlohmann::ordered_json use = allocator_json();
+  return use.is_null() || add(json_text(nlohmann::ordered_json{{"step", step}, {"allocator", use}}));
+}
+
 bool MetricsFile::add(const std::string& line) {
   if (path_.empty()) return true;
+  if (!failure_.empty()) return false;
   errno = 0;
   if (file_ << line << std::endl) return true;
   failure_ = std::string(kOption) + " " + path_.string() + ": cannot be written" +

@@ -10,7 +10,7 @@
 
 namespace l2l::tools {
 
-// One JSON object per step and per validation. Thread-bound.
+// One JSON object per step, per validation and per record of the allocator. Thread-bound.
 class MetricsFile {
  public:
   // A run from step 0 keeps the file of an earlier one as FILE.earlier-N; one that goes on after `completed` steps
@@ -20,6 +20,8 @@ class MetricsFile {
   // False when it cannot be written: the run is then to be saved before failure() is thrown.
   bool add(const StepReport& report);
   bool add(std::int64_t step, const Evaluation& validation);
+  // What malloc() holds after `step` steps, where that is known.
+  bool add_allocator(std::int64_t step);
   // What went wrong; empty when nothing did.
   const std::string& failure() const { return failure_; }
 

@@ -7,6 +7,7 @@
 #include "tools/output_file.h"
 #include "tools/report/page.h"
 #include "tools/tables.h"
+#include "tools/train/allocator_json.h"
 #include "tools/train/next_command.h"
 
 namespace l2l::tools {
@@ -149,7 +150,10 @@ void Run::saving(std::int64_t step, SaveReason reason) {
   say("SIGUSR1: saving step " + std::to_string(step) + " in " + options_.checkpoint.directory.string());
 }
 
-void Run::saved(const fs::path& checkpoint) { say("saved " + checkpoint.string()); }
+void Run::saved(const fs::path& checkpoint) {
+  say("saved " + checkpoint.string());
+  if (!metrics_->add_allocator(trainer_.completed_steps())) trainer_.request_stop();
+}
 
 void Run::validated(std::int64_t step, const Evaluation& evaluation) {
   std::string line = "step " + std::to_string(step) + "  validation loss " + std::to_string(evaluation.loss);
@@ -228,6 +232,7 @@ nlohmann::ordered_json Run::summary(const RunResult& result) {
   summary["pinned_bytes"] = trainer_.contract().pinned_bytes;
   summary["predicted_device_bytes"] = trainer_.contract().device_bytes;
   summary["predicted_host_bytes"] = trainer_.contract().host_bytes;
+  summary["allocator"] = allocator_json();
   summary["checkpoint"] = result.checkpoint.string();
   if (trainer_.ranks() > 1) {
     const NetworkCounters network = trainer_.network_counters();

@@ -8,6 +8,7 @@
 #include "l2l/version.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
+#include "tools/train/allocator_json.h"
 
 namespace l2l::tools {
 namespace {
@@ -63,6 +64,7 @@ RunRecord::RunRecord(std::filesystem::path file, const Trainer& trainer, std::in
 
 void RunRecord::write(const Warnings& warnings) {
   if (file_.empty()) return;
+  record_["memory"]["allocator"] = allocator_json();
   record_["warnings"] = warnings.texts();
   replace_file(file_, json_text(record_, 1) + "\n");
 }

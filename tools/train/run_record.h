@@ -1,7 +1,8 @@
 // run.json of a run's folder: what l2l-report cannot know from the metrics.
 //
 //   {"version", "host", "machine", "device", "started": SECONDS SINCE 1970, "resumed_at": STEP (0: begun afresh),
-//    "memory": {"device": [{"what", "bytes"}, ...], "host": [...], "device_bytes", "pinned_bytes", "host_bytes"},
+//    "memory": {"device": [{"what", "bytes"}, ...], "host": [...], "device_bytes", "pinned_bytes", "host_bytes",
+//               "allocator": as in the last line of l2l-train, when this was written},
 //    "warnings": [TEXT, ...]}
 #pragma once
 
