@@ -111,7 +111,7 @@ class Pipeline {
   double step() {
     computed_.assign(count(), begin_);
     left_.assign(count(), begin_);
-    h2d_ = compute_ = d2h_ = begin_;
+    h2d_ = gathered_ = compute_ = d2h_ = begin_;
     for (std::size_t i = 0; i < count(); ++i) run(i);
     return begin_ = std::max({compute_, d2h_, updates_.end_pass()});
   }
@@ -127,7 +127,8 @@ class Pipeline {
     const double slot = i < slots ? begin_ : computed_[i - slots];
     const double version = i <= mirror(i) ? updates_.version(i) : 0;
     h2d_ = std::max({h2d_, slot, version}) + visit.h2d.seconds;
-    compute_ = std::max(compute_, h2d_) + visit.compute.seconds;
+    gathered_ = std::max(gathered_, h2d_) + visit.gather.seconds;
+    compute_ = std::max(compute_, gathered_) + visit.compute.seconds;
     const bool drains = i >= mirror(i);
     if (drains && i >= count() / 2 + kDrainSlots) compute_ = std::max(compute_, left_[i - kDrainSlots]);
     computed_[i] = compute_;
@@ -141,7 +142,7 @@ class Pipeline {
   Updates updates_;
   std::vector<double> computed_;  // by visit of this step
   std::vector<double> left_;      // by visit: when its gradients, and what else goes to the host, are there
-  double begin_ = 0, h2d_ = 0, compute_ = 0, d2h_ = 0;
+  double begin_ = 0, h2d_ = 0, gathered_ = 0, compute_ = 0, d2h_ = 0;
 };
 
 // If exchanges took no time.
@@ -156,6 +157,7 @@ VisitCost StepModel::sum() const {
   VisitCost total;
   for (const VisitCost& visit : visits) {
     for (const Resource& resource : kResources) total.*resource.cost = total.*resource.cost + visit.*resource.cost;
+    total.gather = total.gather + visit.gather;
     total.gradients = total.gradients + visit.gradients;
     total.weights = total.weights + visit.weights;
   }
@@ -179,7 +181,7 @@ bool StepModel::shares() const { return computes_here(sum().compute); }
 
 double StepModel::shared() const {
   const VisitCost total = sum();
-  const double work = (total.compute + total.h2d + total.d2h + total.update).processor / cores;
+  const double work = (total.compute + total.h2d + total.gather + total.d2h + total.update).processor / cores;
   return std::max(total.compute.seconds, work);
 }
 
@@ -194,7 +196,8 @@ std::string StepModel::bound() const {
   const auto less = [&](const Resource& a, const Resource& b) {
     return (total.*a.cost).seconds < (total.*b.cost).seconds;
   };
-  const Resource& busiest = *std::max_element(kResources.begin(), kResources.end(), less);
+  Resource busiest = *std::max_element(kResources.begin(), kResources.end(), less);
+  if (less(busiest, kPeerLinks)) busiest = kPeerLinks;
   return network_seconds() > (total.*busiest.cost).seconds ? kNetwork : busiest.name;
 }
 
