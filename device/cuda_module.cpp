@@ -35,9 +35,7 @@ void check_driver() {
   dlclose(driver);
 }
 
-}  // namespace
-
-std::unique_ptr<Device> open_cuda_device(const DeviceSettings& settings) {
+const cuda::Module& module() {
   const char* named = std::getenv("L2L_CUDA_MODULE");
   fs::path file;
   if (named != nullptr && *named != '\0') {
@@ -46,10 +44,18 @@ std::unique_ptr<Device> open_cuda_device(const DeviceSettings& settings) {
     file = find_module();
     check_driver();
   }
-  const auto& module =
-      open_module<cuda::Module>("CUDA", file, RTLD_NOW | RTLD_LOCAL, cuda::kModuleSymbol, cuda::module_stamp());
+  return open_module<cuda::Module>("CUDA", file, RTLD_NOW | RTLD_LOCAL, cuda::kModuleSymbol, cuda::module_stamp());
+}
+
+}  // namespace
+
+std::unique_ptr<Device> open_cuda_device(const DeviceSettings& settings) {
   return std::unique_ptr<Device>(
-      module.open({settings.index, settings.graphs, settings.pinned_memory, settings.tf32}, &log));
+      module().open({settings.index, settings.graphs, settings.pinned_memory, settings.tf32}, &log));
+}
+
+std::unique_ptr<Peers> make_cuda_peers(std::span<Device* const> devices, std::string& reason) {
+  return std::unique_ptr<Peers>(module().join(devices, reason));
 }
 
 }  // namespace l2l::device

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "device/device.h"
+#include "device/peers.h"
 #include "l2l/log.h"
 
 namespace l2l::device::cuda {
@@ -22,6 +22,8 @@ struct Module {
   // Writes messages of the module to `log`, which must live as long as the process. Throws BadInput when there is no
   // driver or no such device; DeviceError when the device refuses.
   Device* (*open)(const Settings& settings, void (*log)(LogLevel, std::string_view));
+  // make_cuda_peers().
+  Peers* (*join)(std::span<Device* const> devices, std::string& reason);
 };
 
 // The one symbol that a module exports.

@@ -152,6 +152,11 @@ class Device {
   // Enqueues on `stream`; `source` and `destination` (same size) must stay alive and untouched until it is done. A copy
   // crosses the link (`link_bandwidth` applies) unless both ends lie in device memory.
   virtual void copy(Stream& stream, BufferView destination, BufferView source) = 0;
+  // The same where `source` lies in the memory of another device in host memory (device/peers.h), and `destination` in
+  // this one's: crosses no link of the host. Events of that device may be waited for on this one's streams.
+  virtual void copy_from_peer(Stream& stream, BufferView destination, BufferView source) {
+    copy(stream, destination, source);
+  }
   virtual void fill_zero(Stream& stream, BufferView destination) = 0;
   // Enqueues one run of `executable` (made by this device). Bindings and parameters are copied.
   virtual void launch(Stream& stream, const Executable& executable, const Bindings& bindings,

@@ -37,6 +37,9 @@ class ForwardingDevice : public Device {
   void copy(Stream& stream, BufferView destination, BufferView source) override {
     inner_->copy(stream, destination, source);
   }
+  void copy_from_peer(Stream& stream, BufferView destination, BufferView source) override {
+    inner_->copy_from_peer(stream, destination, source);
+  }
   void fill_zero(Stream& stream, BufferView destination) override { inner_->fill_zero(stream, destination); }
   void launch(Stream& stream, const Executable& executable, const Bindings& bindings,
               const LaunchParameters& parameters) override {

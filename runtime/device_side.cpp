@@ -116,9 +116,9 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
       saved_(make_saved_stash(plan, arena_->view(), link_, pinned_, failure)) {
   const BufferView arena = arena_->view();
   const ArenaPlan& parts = *plan.arena;
-  weights_ = std::make_unique<transfer::WeightStream>(link_, store, parts.views(ArenaPart::weights, arena),
-                                                      own_weights(plan, arena),
-                                                      layer_sizes(plan.model, plan.model.compute).list(), failure);
+  weights_ = std::make_unique<transfer::WeightStream>(
+      link_, store, parts.views(ArenaPart::weights, arena), own_weights(plan, arena),
+      layer_sizes(plan.model, plan.model.compute).list(), failure, plan.peers.get());
   const HostStaging host = host_staging(plan.model, plan.execution);
   const BufferView squares{pinned_.allocate(host.squares, "norms of gradients"), host.squares};
   gradients_ =

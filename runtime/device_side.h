@@ -44,6 +44,10 @@ class DeviceSide {
   // Waits until the compute stream is done. Call failure.fail() first, so that no other thread waits for ever.
   ~DeviceSide();
 
+  // Ends the transfer of weights; after a failure, or between passes. Where devices gather, none may free its memory
+  // before all have ended it.
+  void stop_weights() { weights_->stop(); }
+
   // Between steps: the plan's model has other blocks.
   void exchange_blocks();
 

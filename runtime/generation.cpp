@@ -154,7 +154,7 @@ template <typename Below>
 void Generation::pass(std::uint64_t version, std::span<const std::size_t> texts, const TakeTextLogits& take,
                       const Below& below) {
   version_ = version;
-  weights_.begin_pass(order_, version, /*alone=*/true);
+  weights_.begin_pass(order_, version, transfer::PassOf::this_device);
   for (const LayerIndex layer : order_) {
     const Visit visit = weights_.next(compute_);
     layer < model_.head() ? below(layer, visit.wire) : head(layer, visit.wire, texts, take);

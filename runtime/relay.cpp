@@ -49,7 +49,7 @@ class Relay final : public Executor {
 };
 
 void Relay::train(eps::Version version) {
-  weights_.begin_pass(training_order_, version);
+  weights_.begin_pass(training_order_, version, transfer::PassOf::all_devices);
   layers_.begin_forward(/*keep=*/true);
   Visit turn = forward_pass(0, last_block_, microbatches_);
   layers_.begin_backward();
@@ -105,14 +105,14 @@ BufferView Relay::accumulate_gradients(int layer, BufferView wire) {
 }
 
 void Relay::evaluate(eps::Version version) {
-  weights_.begin_pass(forward_order_, version);
+  weights_.begin_pass(forward_order_, version, transfer::PassOf::all_devices);
   layers_.begin_forward(/*keep=*/false);
   weights_.release(forward_pass(0, last_, microbatches_), compute_);
   for (int u = 0; u < microbatches_; ++u) layers_.end_forward(u);
 }
 
 void Relay::predict(eps::Version version, const Rows& rows, const LayerRunner::TakeRow& take) {
-  weights_.begin_pass(forward_order_, version, /*alone=*/true);
+  weights_.begin_pass(forward_order_, version, transfer::PassOf::this_device);
   layers_.begin_forward(/*keep=*/false);
   weights_.release(forward_pass(0, last_block_, /*microbatches=*/1), compute_);
   for (int layer = head_; layer <= last_; ++layer) {

@@ -19,7 +19,7 @@ class Resident final : public Executor {
   void predict(eps::Version version, const Rows& rows, const LayerRunner::TakeRow& take) override;
 
  private:
-  void begin_pass(eps::Version version, bool keep, bool alone = false);
+  void begin_pass(eps::Version version, bool keep, transfer::PassOf devices = transfer::PassOf::all_devices);
   void end_pass();
   void forward_pass(int first, int last, int microbatch);
   void backward_pass(int microbatch);
@@ -71,15 +71,15 @@ void Resident::evaluate(eps::Version version) {
 }
 
 void Resident::predict(eps::Version version, const Rows& rows, const LayerRunner::TakeRow& take) {
-  begin_pass(version, /*keep=*/false, /*alone=*/true);
+  begin_pass(version, /*keep=*/false, transfer::PassOf::this_device);
   forward_pass(0, last_block_, 0);
   for (int layer = head_; layer <= last_; ++layer) layers_.predict(layer, rows, wire(layer), take);
   layers_.end_forward(0);
   end_pass();
 }
 
-void Resident::begin_pass(eps::Version version, bool keep, bool alone) {
-  weights_.begin_pass(order_, version, alone);
+void Resident::begin_pass(eps::Version version, bool keep, transfer::PassOf devices) {
+  weights_.begin_pass(order_, version, devices);
   layers_.begin_forward(keep);
   visits_.clear();
 }

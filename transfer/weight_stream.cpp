@@ -24,12 +24,16 @@ std::vector<std::unique_ptr<SlotRing>> rings_of(device::Device& device, const st
 }  // namespace
 
 WeightStream::WeightStream(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
-                           const std::vector<device::BufferView>& own, std::vector<Bytes> wire_bytes, Failure& failure)
+                           const std::vector<device::BufferView>& own, std::vector<Bytes> wire_bytes, Failure& failure,
+                           device::Peers* peers)
     : link_(link),
       store_(store),
       failure_(failure),
+      peers_(peers),
       wire_bytes_(std::move(wire_bytes)),
       stream_(link.create_stream("h2d weights")),
+      gathering_(peers != nullptr ? link.create_stream("gather weights") : nullptr),
+      copied_(peers != nullptr ? link.device().create_event() : nullptr),
       asked_(link.device().create_event()),
       ring_(link.device(), std::move(slots), /*consumers=*/1, device::WaitReason::weights, failure),
       own_(rings_of(link.device(), own, failure)),
@@ -41,7 +45,10 @@ WeightStream::WeightStream(Link& link, eps::ParameterStore& store, std::vector<d
       })),
       feeder_([this] { run(); }) {}
 
-WeightStream::~WeightStream() {
+WeightStream::~WeightStream() { stop(); }
+
+void WeightStream::stop() {
+  if (!feeder_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -49,15 +56,16 @@ WeightStream::~WeightStream() {
   changed_.notify_all();
   feeder_.join();
   link_.quiesce(*stream_);
+  if (gathering_) link_.quiesce(*gathering_);
 }
 
-void WeightStream::begin_pass(std::span<const LayerIndex> visits, eps::Version version, bool alone) {
+void WeightStream::begin_pass(std::span<const LayerIndex> visits, eps::Version version, PassOf devices) {
   {
     std::unique_lock lock(mutex_);
     const ActivitySpan span(Doing::rests, "the wait for the feeder");
     changed_.wait(lock, [&] { return !has_pass_ || failure_.failed(); });
     failure_.rethrow();
-    pass_ = {visits, version, alone};
+    pass_ = {visits, version, devices};
     has_pass_ = true;
   }
   changed_.notify_all();
@@ -130,26 +138,51 @@ void WeightStream::fetch(const Pass& pass) {
   for (const LayerIndex layer : pass.visits) {
     if (!has_own(layer) || std::ranges::count(to_fetch_, layer) == 0) to_fetch_.push_back(layer);
   }
-  store_.announce(link_.index(), to_fetch_, pass.version, pass.alone);
-  for (const LayerIndex layer : to_fetch_) fetch(layer, pass.version);
+  store_.announce(link_.index(), to_fetch_, pass.version, pass.devices == PassOf::this_device);
+  for (const LayerIndex layer : to_fetch_) fetch(layer, pass);
 }
 
-// The lease lives exactly as long as the copy: an update of the layer waits for it.
-void WeightStream::fetch(LayerIndex layer, eps::Version version) {
+// The lease lives until the copy is done: an update of the layer waits for it.
+void WeightStream::fetch(LayerIndex layer, const Pass& pass) {
   if (fault_point("transfer.no_prefetch")) wait_until_asked();
   const ActivitySpan span(Doing::acts, "a fetch", layer);
   SlotRing& ring = ring_of(layer);
   const SlotRing::Slot slot = ring.acquire(*stream_);
   std::chrono::nanoseconds waited{0};
-  const eps::WeightLease lease = store_.pull(layer, version, &waited, link_.index());
+  const eps::WeightLease lease = store_.pull(layer, pass.version, &waited, link_.index());
   update_stall_ns_ += waited.count();
   link_.device().annotate(*stream_, layer, -1);
-  for (const eps::WirePart& part : lease.parts()) {
-    link_.to_device(Traffic::weights, *stream_, ring.view(slot).slice(part.offset, part.bytes),
-                    {const_cast<std::byte*>(part.data), part.bytes});
+  const bool gathers = peers_ != nullptr && pass.devices == PassOf::all_devices;
+  const WireSlices slices{wire_bytes_[static_cast<std::size_t>(layer)], gathers ? peers_->count() : 1};
+  copy(lease, slices, ring.view(slot));
+  if (!gathers) {
+    ring.filled(slot, *stream_);
+    return ring.synchronize_filled(slot);
   }
-  ring.filled(slot, *stream_);
-  ring.synchronize_filled(slot);
+  link_.device().record(*copied_, *stream_);
+  gather(layer, slices, ring.view(slot));
+  ring.filled(slot, *gathering_);
+  link_.device().synchronize(*copied_);
+}
+
+// Of each part of the wire, what lies in this device's slice.
+void WeightStream::copy(const eps::WeightLease& lease, const WireSlices& slices, device::BufferView slot) {
+  const int device = slices.devices > 1 ? link_.index() : 0;
+  if (fault_point("weights.stale_slice") && device == 1) return;
+  const Bytes slice_begin = slices.begin(device), slice_end = slice_begin + slices.bytes(device);
+  for (const eps::WirePart& part : lease.parts()) {
+    const Bytes begin = std::max(part.offset, slice_begin), end = std::min(part.offset + part.bytes, slice_end);
+    if (begin >= end) continue;
+    link_.to_device(Traffic::weights, *stream_, slot.slice(begin, end - begin),
+                    {const_cast<std::byte*>(part.data) + (begin - part.offset), end - begin});
+  }
+}
+
+void WeightStream::gather(LayerIndex layer, const WireSlices& slices, device::BufferView slot) {
+  link_.device().annotate(*gathering_, layer, -1);
+  link_.device().wait(*gathering_, *copied_);
+  peers_->all_gather(link_.index(), *gathering_, slot.slice(0, slices.room()));
+  link_.count_gathered(slices.received());
 }
 
 }  // namespace l2l::transfer

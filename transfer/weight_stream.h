@@ -1,6 +1,9 @@
 // Brings the layers' wires to the device in the order of the relay's visits, `slots - 1` layers ahead. A feeder thread
 // waits for versions and enqueues copies; nothing else waits for an update. A layer with a slot of its own stays there
 // from its first to its last visit of a pass and crosses the link once.
+//
+// Of several devices that gather, each copies a slice of a wire, and the group gathers the rest. All of them then make
+// the same fetches in the same order; one that is late holds up the others by its slots.
 #pragma once
 
 #include <atomic>
@@ -9,11 +12,16 @@
 #include <thread>
 #include <vector>
 
+#include "device/peers.h"
 #include "eps/parameter_store.h"
 #include "transfer/link.h"
 #include "transfer/slot_ring.h"
+#include "transfer/wire_slices.h"
 
 namespace l2l::transfer {
+
+// Who makes a pass: all devices of the process, alike, or this one, which then has no peers to gather from.
+enum class PassOf : std::uint8_t { all_devices, this_device };
 
 // Thread-bound: the relay thread. The feeder is private.
 class WeightStream {
@@ -27,8 +35,11 @@ class WeightStream {
 
   // `slots`: shared by all layers without a slot of their own, each as large as the largest of them. `own`: per layer,
   // its own slot or an empty view. `wire_bytes`: per layer. `failure`: wakes blocked calls, which then rethrow it.
+  // `peers`: what gathers, as the member of the link's index; slots then have WireSlices::room(). Null: this device
+  // copies whole wires. Whoever has the group aborts it after a failure.
   WeightStream(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
-               const std::vector<device::BufferView>& own, std::vector<Bytes> wire_bytes, Failure& failure);
+               const std::vector<device::BufferView>& own, std::vector<Bytes> wire_bytes, Failure& failure,
+               device::Peers* peers = nullptr);
   ~WeightStream();
 
   // Between passes, where no layer has a slot of its own: other layers, at most as many as at first, none larger than a
@@ -36,12 +47,16 @@ class WeightStream {
   void set_layers(std::vector<Bytes> wire_bytes) { wire_bytes_ = std::move(wire_bytes); }
 
   // Starts to fetch `visits` at `version`. `visits` must live until the last one is taken with next(), and those of the
-  // pass before must all have been taken. `alone`: the other devices of this rank have no such pass.
-  void begin_pass(std::span<const LayerIndex> visits, eps::Version version, bool alone = false);
+  // pass before must all have been taken.
+  void begin_pass(std::span<const LayerIndex> visits, eps::Version version, PassOf devices);
   // The next layer of the pass, once its copy is enqueued; `compute` waits until the wire is there.
   Visit next(device::Stream& compute);
   // What `compute` was given so far is the last use of the wire in this visit.
   void release(const Visit& visit, device::Stream& compute);
+
+  // Ends the feeder and waits until the device has done what it enqueued, peers' memory included. After a failure, or
+  // between passes; then only destruction is allowed.
+  void stop();
 
   // Time that the feeder waited for versions, in total.
   std::chrono::nanoseconds update_stall() const { return std::chrono::nanoseconds(update_stall_ns_.load()); }
@@ -50,23 +65,29 @@ class WeightStream {
   struct Pass {
     std::span<const LayerIndex> visits;
     eps::Version version = 0;
-    bool alone = false;
+    PassOf devices = PassOf::all_devices;
   };
   void run();
   bool wait_for_pass(Pass& pass);
   void fetch(const Pass& pass);
-  void fetch(LayerIndex layer, eps::Version version);
+  void fetch(LayerIndex layer, const Pass& pass);
+  void copy(const eps::WeightLease& lease, const WireSlices& slices, device::BufferView slot);
+  void gather(LayerIndex layer, const WireSlices& slices, device::BufferView slot);
   bool has_own(LayerIndex layer) const { return own_[static_cast<std::size_t>(layer)] != nullptr; }
   SlotRing& ring_of(LayerIndex layer) { return has_own(layer) ? *own_[static_cast<std::size_t>(layer)] : ring_; }
   // Negative control of overlap ("transfer.no_prefetch"): a fetch begins only when the device has come to its visit.
   void ask(device::Stream& compute);
   void wait_until_asked();
 
-  Link& link_;  // constant after construction, as are the next two
+  Link& link_;  // constant after construction, as are the next three
   eps::ParameterStore& store_;
   Failure& failure_;
-  std::vector<Bytes> wire_bytes_;  // of the relay thread
+  device::Peers* const peers_;
+  std::vector<Bytes> wire_bytes_;  // changes between passes alone
   std::unique_ptr<device::Stream> stream_;
+  // Where devices gather: the next slice is copied meanwhile.
+  std::unique_ptr<device::Stream> gathering_;
+  std::unique_ptr<device::Event> copied_;
   std::unique_ptr<device::Event> asked_;  // negative control
   SlotRing ring_;
   std::vector<std::unique_ptr<SlotRing>> own_;  // by layer, of one slot each; null: the layer has none

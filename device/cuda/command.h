@@ -28,13 +28,29 @@ struct ZeroCommand {
   BufferView destination;
 };
 
+// Puts a member's part of a gather (device/peers.h) into a stream. Throws DeviceError.
+class Gatherer {
+ public:
+  virtual void gather(int member, BufferView whole, cudaStream_t stream) = 0;
+
+ protected:
+  ~Gatherer() = default;
+};
+
+struct GatherCommand {
+  Gatherer* group;
+  int member;
+  BufferView whole;
+};
+
 struct LaunchCommand {
   const CudaExecutable* executable;
   Bindings bindings;
   LaunchParameters parameters;
 };
 
-using Command = std::variant<std::monostate, RecordCommand, WaitCommand, CopyCommand, ZeroCommand, LaunchCommand>;
+using Command =
+    std::variant<std::monostate, RecordCommand, WaitCommand, CopyCommand, ZeroCommand, GatherCommand, LaunchCommand>;
 
 struct Entry {
   Command command;

@@ -7,6 +7,7 @@
 //   cudaGraphDestroy, cudaGraphExecDestroy, cudaEventCreateWithFlags, cudaEventDestroy, cudaEventRecord,
 //   cudaEventQuery, cudaEventSynchronize, cudaEventElapsedTime, cudaMemcpyAsync, cudaMemsetAsync, cudaLaunchKernelExC,
 //   cudaFuncSetAttribute (kernels), cublasLtCreate, cublasLtDestroy, cublasLtGetVersion; NVTX is headers alone.
+// What it calls of NCCL is in nccl_library.h.
 #pragma once
 
 #include "device/cuda/cuda_executable.h"
@@ -20,6 +21,8 @@ class CudaDevice final : public Device {
   // Throws BadInput when there is no driver, no such device, or no code for it in this build.
   explicit CudaDevice(const Settings& settings);
 
+  // As the CUDA runtime counts them.
+  int index() const { return state_->settings.index; }
   std::string description() const override { return state_->description; }
   bool uses_host_memory() const override { return false; }
   int numa_node() const override { return state_->numa_node; }

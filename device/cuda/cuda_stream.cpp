@@ -142,6 +142,8 @@ void CudaStream::execute(const Entry& entry) {
     if (const auto* copy = std::get_if<CopyCommand>(&command)) execute(*copy, label);
     what = "zero";
     if (const auto* zero = std::get_if<ZeroCommand>(&command)) execute(*zero, label);
+    what = "gather";
+    if (const auto* gather = std::get_if<GatherCommand>(&command)) execute(*gather, label);
     const auto* launch = std::get_if<LaunchCommand>(&command);
     if (launch == nullptr) return;
     what = launch->executable->program().graph.name;
@@ -228,6 +230,10 @@ void CudaStream::execute(const ZeroCommand& zero, SpanLabel label) {
   measured("zero", label, [&] {
     check(cudaMemsetAsync(zero.destination.data, 0, zero.destination.size, stream_.get()), "cudaMemsetAsync");
   });
+}
+
+void CudaStream::execute(const GatherCommand& gather, SpanLabel label) {
+  measured("gather", label, [&] { gather.group->gather(gather.member, gather.whole, stream_.get()); });
 }
 
 void CudaStream::execute(const LaunchCommand& launch, SpanLabel label) {

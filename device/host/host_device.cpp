@@ -65,6 +65,11 @@ void HostDevice::copy(Stream& stream, BufferView destination, BufferView source)
   }
 }
 
+void HostDevice::copy_from_peer(Stream& stream, BufferView destination, BufferView source) {
+  require_same_size(destination, source);
+  host(stream).enqueue(CopyCommand{destination, source, nullptr, "copy from peer"});
+}
+
 // Anything that leaves host memory counts as going to the device.
 CopyDirection HostDevice::direction(BufferView destination, BufferView source) const {
   if (!account_->contains(source.data)) return CopyDirection::to_device;

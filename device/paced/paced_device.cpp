@@ -149,6 +149,14 @@ void PacedDevice::copy(Stream& stream, BufferView destination, BufferView source
   }
 }
 
+void PacedDevice::copy_from_peer(Stream& stream, BufferView destination, BufferView source) {
+  require_same_size(destination, source);
+  const std::lock_guard lock(mutex_);
+  if (source.size > 0) std::memcpy(destination.data, source.data, source.size);
+  add_work(paced(stream), &from_peers_, time_of(source.size, table_.peer_bandwidth), "copy from peer",
+           paced(stream).label);
+}
+
 void PacedDevice::fill_zero(Stream& stream, BufferView destination) {
   const std::lock_guard lock(mutex_);
   if (destination.size > 0) std::memset(destination.data, 0, destination.size);

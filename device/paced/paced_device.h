@@ -51,6 +51,7 @@ struct PaceTable {
   Bytes d2h_bandwidth = 0;
   std::map<std::string, std::chrono::nanoseconds, std::less<>> launches;  // by name of the program's graph
   std::chrono::nanoseconds other{0};                                      // a launch of any other program
+  Bytes peer_bandwidth = 0;  // into a device, from all of its peers; 0: such copies take no time
 };
 
 // Thread-safe. Launches of all streams share the compute unit, and copies of one direction share the link, in the order
@@ -70,6 +71,7 @@ class PacedDevice : public Device {
   void record(Event& event, Stream& stream) override;
   void wait(Stream& stream, Event& event, WaitReason reason = WaitReason::order) override;
   void copy(Stream& stream, BufferView destination, BufferView source) override;
+  void copy_from_peer(Stream& stream, BufferView destination, BufferView source) override;
   void fill_zero(Stream& stream, BufferView destination) override;
   void launch(Stream& stream, const Executable& executable, const Bindings& bindings,
               const LaunchParameters& parameters) override;
@@ -90,7 +92,7 @@ class PacedDevice : public Device {
   const PaceTable table_;
   const std::shared_ptr<MemoryAccount> account_ = std::make_shared<MemoryAccount>();
   mutable std::mutex mutex_;  // guards what follows, and every stream and event
-  Timeline to_device_, to_host_, compute_;
+  Timeline to_device_, to_host_, from_peers_, compute_;
   std::vector<PacedStream*> streams_;
   Trace* trace_ = nullptr;
 };

@@ -20,6 +20,9 @@ class SerialDevice final : public ForwardingDevice {
   void copy(Stream& stream, BufferView destination, BufferView source) override {
     serialize(stream, [&] { inner().copy(stream, destination, source); });
   }
+  void copy_from_peer(Stream& stream, BufferView destination, BufferView source) override {
+    serialize(stream, [&] { inner().copy_from_peer(stream, destination, source); });
+  }
   void fill_zero(Stream& stream, BufferView destination) override {
     serialize(stream, [&] { inner().fill_zero(stream, destination); });
   }

@@ -268,6 +268,10 @@ struct DeviceOptions {
   std::string kind = "auto";  // "auto" (a GPU if there are a driver and our CUDA module, else host) | "host" | "cuda"
   std::int64_t index = 0;     // cuda: the first device, as the driver counts them
   std::int64_t count = 1;     // devices, each with an equal share of the microbatches
+  // How a layer's weights come to several devices. "whole": each copies all of them out of host memory. "gathered":
+  // each copies its part, and the devices gather the others' from each other, which needs NCCL on GPUs. "auto":
+  // gathered on GPUs that can, else whole. The bits do not depend on it.
+  std::string feed = "auto";
   // Limit on each device's memory, in bytes. 0: what it has free; but of a host's memory, which others need too,
   // recompute.policy = "auto" takes a quarter at most, or the least with which the model can be trained.
   std::uint64_t memory = 0;

@@ -119,15 +119,17 @@ void ArenaPlan::add(ArenaPart part, std::string what, BufferSizes sizes, const s
 
 void ArenaPlan::add_weights(const models::Model& model, const ExecutionPlan& plan) {
   if (plan.execution == Execution::resident) {
-    add(ArenaPart::weights, "weights of all layers", layer_sizes(model, model.compute));
+    BufferSizes wires;
+    for (const Bytes wire : layer_sizes(model, model.compute).list()) wires.add(1, plan.slices(wire).room());
+    add(ArenaPart::weights, "weights of all layers", wires);
     return add(ArenaPart::accumulators, "gradients of all layers (fp32)", gradient_sizes(model, DType::f32));
   }
-  const Bytes largest = static_cast<Bytes>(model.layout.largest_layer());
+  const Bytes largest = static_cast<Bytes>(model.layout.largest_layer()) * size_of(model.compute);
   add(ArenaPart::weights, "weight slots",
-      BufferSizes(static_cast<std::size_t>(plan.prefetch) + 1, largest * size_of(model.compute)));
+      BufferSizes(static_cast<std::size_t>(plan.prefetch) + 1, plan.slices(largest).room()));
   BufferSizes staying;
   for (int block = 1; block <= model.blocks(); ++block) {
-    if (plan.placement(block).weights_stay) staying.add(1, model.wire_bytes(model.block(block)));
+    if (plan.placement(block).weights_stay) staying.add(1, plan.slices(model.wire_bytes(model.block(block))).room());
   }
   if (!staying.runs().empty()) add(ArenaPart::own_weights, "weights of blocks that stay", staying);
   const Bytes gradients = static_cast<Bytes>(model.layout.largest_gradient());

@@ -15,6 +15,7 @@
 #include "runtime/plan/block_placement.h"
 #include "runtime/plan/buffer_sizes.h"
 #include "runtime/plan/programs.h"
+#include "transfer/wire_slices.h"
 
 namespace l2l::runtime {
 
@@ -26,6 +27,7 @@ struct ExecutionPlan {
   std::vector<BlockPlacement> placements = {};  // of blocks 1, 2, ...
   int devices = 1;
   int first_device = 0;  // its number among those of all ranks
+  bool gathers = false;  // each copies a slice of a layer's wire, and they gather the rest from each other
   int microbatches = 1;  // of one device: its share of the minibatch
   int parts = 1;         // of one device, of so many microbatches each: a power of two
   int prefetch = 1;
@@ -37,6 +39,7 @@ struct ExecutionPlan {
   int accumulators() const { return std::bit_width(static_cast<unsigned int>(parts)); }
   // Microbatches whose activations are alive at once: all of them in the relay, one in resident execution.
   int live_microbatches() const { return execution == Execution::relay ? microbatches : 1; }
+  transfer::WireSlices slices(Bytes wire) const { return {wire, gathers ? devices : 1}; }
   const BlockPlacement& placement(int block) const { return placements.at(static_cast<std::size_t>(block - 1)); }
   int stashed(StashPlace place) const { return count_stashes(placements, place); }
   int staying_weights() const { return count_staying(placements); }

@@ -226,7 +226,7 @@ class Adviser {
     validate_options(options);
     // A device chooses its kernels by the policy.
     const bool same = options.recompute.policy == plan_.options.recompute.policy;
-    RunParts parts = make_parts(std::move(options), same ? plan_.devices : Devices());
+    RunParts parts = same ? make_parts(std::move(options), plan_.devices, plan_.peers) : make_parts(std::move(options));
     Decisions decisions = parts.options.recompute.leaves_choice() ? least_decisions(parts) : fixed_decisions(parts);
     const RunPlan plan(std::move(parts), std::move(decisions));
     const std::vector<ContractLimit> limits = contract_limits(plan, memory_contract(plan));

@@ -118,6 +118,7 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
     const Bytes of_stash = (staging.stash > 0 ? 2 : 0) + (staging.saved > 0 ? 2 : 0);
     add("streams of further devices", (count - 1) * (3 + of_stash) * kBytesPerStream);
     add("streams of stashes", of_stash * kBytesPerStream);
+    add("streams of gathers", parts.execution.gathers ? count * kBytesPerStream : 0);
   }
   const DataOptions& data = parts.options.data;
   if (data.has_training() || data.has_validation()) {
@@ -154,6 +155,7 @@ MemoryContract memory_contract(const RunPlan& plan, const eps::CheckpointSize& c
   contract.devices = plan.execution.devices;
   contract.nodes = plan.store.rank.count;
   contract.device_choice = plan.device_choice;
+  contract.weight_feed = plan.weight_feed;
   contract.advice = precision_advice(plan);
   contract.checkpoint_bytes = checkpoint.bytes();
   describe_devices(plan, contract);

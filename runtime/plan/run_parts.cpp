@@ -186,11 +186,13 @@ eps::StoreOptions store_options(const RunParts& parts) {
   return store;
 }
 
-ExecutionPlan execution_plan(const ResolvedOptions& options) {
+ExecutionPlan execution_plan(const RunParts& parts) {
+  const ResolvedOptions& options = parts.options;
   ExecutionPlan plan;
   plan.execution = options.device.execution == "resident" ? Execution::resident : Execution::relay;
   plan.devices = static_cast<int>(options.device.count);
   plan.first_device = options.rank.index * plan.devices;
+  plan.gathers = parts.peers != nullptr;
   plan.microbatches = options.device_microbatches();
   if (options.batch.parts > 0) plan.parts = static_cast<int>(options.batch.parts / options.all_devices());
   plan.prefetch = static_cast<int>(options.transfer.prefetch);
@@ -209,6 +211,33 @@ Devices open_devices(const Options& options, std::string& choice) {
     devices.push_back(device::open_device(settings));
   }
   return devices;
+}
+
+// A group of GPUs takes device memory, so it is made before what is available is known.
+void choose_feed(RunParts& parts, std::shared_ptr<device::Peers> peers) {
+  if (parts.devices.size() == 1) return;
+  const std::string& feed = parts.options.device.feed;
+  parts.weight_feed = "each device copies all of a layer";
+  if (feed == "whole") return;
+  if (feed == "auto" && parts.devices[0]->uses_host_memory()) {
+    parts.weight_feed += ", since all are in the host's memory";
+    return;
+  }
+  std::string reason;
+  if (peers == nullptr) {
+    std::vector<device::Device*> members;
+    for (const auto& device : parts.devices) members.push_back(device.get());
+    peers = device::make_peers(members, reason);
+  }
+  if (peers != nullptr) {
+    parts.weight_feed = "each device copies 1/" + std::to_string(parts.devices.size()) +
+                        " of a layer and gathers the rest by " + peers->description();
+    parts.peers = std::move(peers);
+  } else if (feed == "gathered") {
+    throw BadInput("device.feed = \"gathered\": " + reason + "; use \"whole\" or \"auto\"", of_key("device.feed"));
+  } else {
+    parts.weight_feed += ", since " + reason;
+  }
 }
 
 void find_available(RunParts& parts) {
@@ -237,7 +266,7 @@ device::DeviceSettings device_settings(const Options& options) {
           options.precision.tf32};
 }
 
-RunParts make_parts(ResolvedOptions options, Devices devices) {
+RunParts make_parts(ResolvedOptions options, Devices devices, std::shared_ptr<device::Peers> peers) {
   RunParts parts;
   parts.options = std::move(options);
   parts.devices = std::move(devices);
@@ -247,6 +276,7 @@ RunParts make_parts(ResolvedOptions options, Devices devices) {
     throw Error("a plan for device.count = " + std::to_string(parts.options.device.count) + " was given " +
                 std::to_string(count) + " devices");
   }
+  choose_feed(parts, std::move(peers));
   find_available(parts);
   make_models(parts);
   parts.placement = place_workers(read_topology(), {.threads = static_cast<int>(parts.options.eps.threads),
@@ -254,7 +284,7 @@ RunParts make_parts(ResolvedOptions options, Devices devices) {
                                                     .device_node = parts.device->numa_node()});
   parts.store = store_options(parts);
   parts.scaler = loss_scaler(parts.options.precision);
-  parts.execution = execution_plan(parts.options);
+  parts.execution = execution_plan(parts);
   return parts;
 }
 
@@ -264,7 +294,7 @@ RunParts with_micro_batch(RunParts parts, std::int64_t micro_batch) {
   validate_options(parts.options);
   make_models(parts);
   parts.store = store_options(parts);
-  parts.execution = execution_plan(parts.options);
+  parts.execution = execution_plan(parts);
   return parts;
 }
 

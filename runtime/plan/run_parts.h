@@ -8,6 +8,7 @@
 
 #include "core/placement.h"
 #include "device/open.h"
+#include "device/peers.h"
 #include "eps/parameter_store.h"
 #include "models/model.h"
 #include "optimizers/loss_scaler.h"
@@ -34,6 +35,8 @@ struct RunParts {
   Devices devices;                             // device.count of them
   device::Device* device = nullptr;            // the first; stands for all where they do not differ
   device::Device* tightest = nullptr;          // the one with the least memory available
+  std::shared_ptr<device::Peers> peers;        // what gathers weights; null: each device copies all of them
+  std::string weight_feed;                     // the same for people; of one device empty
   std::optional<Bytes> device_available = {};  // on that one when it was opened; nothing: unknown
   models::Model model;                         // its blocks keep their inputs alone, until decisions say what they keep
   std::vector<models::Model> shorter;          // the same for each of options.lengths but the last, model.sequence
@@ -43,9 +46,9 @@ struct RunParts {
   ExecutionPlan execution;        // without placements of blocks
 };
 
-// `devices`: what to run on, idle, when not those that the options name. Throws BadInput, DeviceError, and Error when
-// they are not device.count.
-RunParts make_parts(ResolvedOptions options, Devices devices = {});
+// `devices`: what to run on, idle, when not those that the options name; `peers`: these as a group, where there is one
+// already. Throws BadInput, DeviceError, and Error when they are not device.count.
+RunParts make_parts(ResolvedOptions options, Devices devices = {}, std::shared_ptr<device::Peers> peers = {});
 // The same run with microbatches of so many sequences, which divide its minibatch. Throws BadInput when a tensor would
 // be too large.
 RunParts with_micro_batch(RunParts parts, std::int64_t micro_batch);

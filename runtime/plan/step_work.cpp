@@ -12,7 +12,7 @@ class Counter {
     std::vector<VisitWork> visits;
     for (LayerIndex layer = 0; layer < top_; ++layer) visits.push_back(forward(layer));
     VisitWork turn = backward(top_);
-    turn.weights = {model_.wire_bytes(top_), 1};
+    fetch(turn);
     if (in_chunks()) turn.launches.insert(turn.launches.begin(), forward(top_).launches.front());
     visits.push_back(std::move(turn));
     for (LayerIndex layer = top_ - 1; layer >= 0; --layer) {
@@ -32,12 +32,18 @@ class Counter {
     return {of_each, execution_.microbatches};
   }
 
+  void fetch(VisitWork& visit) const {
+    const transfer::WireSlices slices = execution_.slices(model_.wire_bytes(visit.layer));
+    visit.weights = {slices.bytes(0), 1};
+    if (slices.devices > 1) visit.gathered = {slices.received(), 1};
+  }
+
   // The layer below a block leaves that block's input in the stash.
   VisitWork forward(LayerIndex layer) const {
     VisitWork visit;
     visit.layer = layer;
     visit.launches = {{programs_.of(layer).forward.get(), execution_.microbatches}};
-    visit.weights = {model_.wire_bytes(layer), 1};
+    fetch(visit);
     if (in_chunks() && layer == model_.head()) {
       visit.zeroed = {model_.carry_bytes(), execution_.microbatches};
     }
@@ -62,7 +68,7 @@ class Counter {
     if (model_.trained(layer) && execution_.parts > 1)
       visit.launches.push_back({programs.add.get(), execution_.parts - 1});
     visit.zeroed = {model_.gradient_bytes(layer, DType::f32), execution_.parts};
-    if (comes_again(layer)) visit.weights = {model_.wire_bytes(layer), 1};
+    if (comes_again(layer)) fetch(visit);
     if (model_.is_block(layer)) {
       visit.fetched = stash_items(layer, model_.activation_bytes());
       visit.reloaded = stash_items(layer, model_.saved_bytes(layer));

@@ -129,16 +129,24 @@ class BlockType {
   const Graph& forward_;
 };
 
+// Of a block's weights. Copies and gathers of different blocks overlap, unless the host's cores make both.
+double wire_seconds(const RunParts& parts, StepCosts& costs, LayerIndex layer) {
+  if (parts.execution.execution == Execution::resident) return 0;
+  const transfer::WireSlices slices = parts.execution.slices(parts.model.wire_bytes(layer));
+  const double copy = costs.copy(Direction::to_device, slices.bytes(0)).seconds;
+  const double gather = costs.gather(slices.received()).seconds;
+  return parts.device->uses_host_memory() ? copy + gather : std::max(copy, gather);
+}
+
 BlockCandidates candidates_of(const RunParts& parts, StepCosts& costs, std::vector<int> blocks) {
   const LayerIndex layer = parts.model.block(blocks.front());
   const BlockType type(parts, costs, layer);
-  const bool relay = parts.execution.execution == Execution::relay;
   BlockCandidates candidates;
   candidates.blocks = std::move(blocks);
   candidates.values = type.values();
   candidates.programs = type.programs(candidates.values);
   candidates.input_copy = type.stash_copy(parts.model.activation_bytes());
-  candidates.wire_seconds = costs.copy(Direction::to_device, relay ? parts.model.wire_bytes(layer) : 0).seconds;
+  candidates.wire_seconds = wire_seconds(parts, costs, layer);
   candidates.gradient_seconds =
       costs.copy(Direction::to_host, parts.model.gradient_bytes(layer, parts.execution.gradients)).seconds;
   return candidates;

@@ -1,6 +1,7 @@
 #include "runtime/tuning/cost_bench.h"
 
 #include <algorithm>
+#include <future>
 #include <random>
 
 #include "core/half_rows.h"
@@ -105,14 +106,14 @@ Cost StepCosts::Bench::time(Lane lane, const Enqueue& enqueue, int count) {
   return (1.0 / count) * Cost{seconds, processor_seconds() - processor};
 }
 
-Cost StepCosts::Bench::repeat(Lane lane, const Enqueue& enqueue, Effort effort) {
-  const Cost first = time(lane, enqueue, 1);
+Cost StepCosts::Bench::repeat(const std::function<Cost(int count)>& time, Effort effort) {
+  const Cost first = time(1);
   if (effort == Effort::brief && first.seconds > kLongRun) return first;
   const Rounds wanted = rounds_of(effort);
-  const double once = std::max(1e-9, time(lane, enqueue, 2).seconds);
+  const double once = std::max(1e-9, time(2).seconds);
   const int count = std::clamp(static_cast<int>(measuring_time(wanted.seconds) / once), 1, kMostRuns);
   std::vector<Cost> rounds;
-  for (int round = 0; round < wanted.count; ++round) rounds.push_back(time(lane, enqueue, count));
+  for (int round = 0; round < wanted.count; ++round) rounds.push_back(time(count));
   return effort == Effort::brief ? least_of(rounds) : mean_of(std::move(rounds));
 }
 
@@ -189,6 +190,41 @@ Cost StepCosts::Bench::copy(Direction direction, Bytes bytes, Effort effort) {
         direction == Direction::to_device ? device_.copy(*stream_, near, far) : device_.copy(*stream_, far, near);
       },
       effort);
+}
+
+// By all devices at once, each with a thread, as in a run.
+Cost StepCosts::Bench::gather(Bytes received, Effort effort) {
+  device::Peers& peers = *parts_.peers;
+  const auto members = static_cast<std::size_t>(peers.count());
+  std::vector<std::unique_ptr<device::Buffer>> wholes;
+  std::vector<std::unique_ptr<device::Stream>> streams;
+  for (const auto& device : parts_.devices) {
+    wholes.push_back(device->allocate(received / (members - 1) * members, "calibration"));
+    streams.push_back(device->create_stream("calibration"));
+  }
+  const auto run = [&](std::size_t member, int count) {
+    try {
+      for (int i = 0; i < count; ++i) {
+        peers.all_gather(static_cast<int>(member), *streams[member], wholes[member]->view());
+      }
+      parts_.devices[member]->synchronize(*streams[member]);
+    } catch (...) {
+      peers.abort();
+      throw;
+    }
+  };
+  const auto time = [&](int count) {
+    const double processor = processor_seconds();
+    const Clock::time_point begin = Clock::now();
+    std::vector<std::future<void>> others;
+    for (std::size_t member = 1; member < members; ++member) {
+      others.push_back(std::async(std::launch::async, run, member, count));
+    }
+    run(0, count);
+    for (std::future<void>& other : others) other.get();
+    return (1.0 / count) * Cost{seconds_since(begin), processor_seconds() - processor};
+  };
+  return repeat(time, effort);
 }
 
 // Steps of a store with nothing beside it; the first ones fill the gradient buffers, which stay as they are.

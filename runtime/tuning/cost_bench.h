@@ -19,6 +19,7 @@ class StepCosts::Bench {
   Cost launch(const device::Executable& program, LayerIndex layer, Effort effort);
   Cost zero(Bytes bytes, Effort effort);
   Cost copy(Direction direction, Bytes bytes, Effort effort);
+  Cost gather(Bytes received, Effort effort);
   Cost parameter_update(const ModelLayout& layout, Effort effort);
 
  private:
@@ -28,7 +29,11 @@ class StepCosts::Bench {
   };
   using Enqueue = std::function<void()>;
   Cost time(Lane lane, const Enqueue& enqueue, int count);
-  Cost repeat(Lane lane, const Enqueue& enqueue, Effort effort);
+  // `time`: the mean of so many runs.
+  static Cost repeat(const std::function<Cost(int count)>& time, Effort effort);
+  Cost repeat(Lane lane, const Enqueue& enqueue, Effort effort) {
+    return repeat([&](int count) { return time(lane, enqueue, count); }, effort);
+  }
   Cost launch(Lane lane, const device::Executable& program, LayerIndex layer, Effort effort);
   Lane own() const { return {device_, *stream_}; }
   Lane one_thread();

@@ -19,12 +19,15 @@ std::string weights(const RunParts& parts, const Proposal& proposal, StepCosts& 
   const std::vector<BlockPlacement>& placements = proposal.decisions.placements;
   Bytes bytes = 0;
   for (int block = 1; block <= model.blocks(); ++block) {
-    if (placements[static_cast<std::size_t>(block - 1)].weights_stay) bytes += model.wire_bytes(model.block(block));
+    if (placements[static_cast<std::size_t>(block - 1)].weights_stay) {
+      bytes += parts.execution.slices(model.wire_bytes(model.block(block))).room();
+    }
   }
+  const Bytes last = model.wire_bytes(model.block(model.blocks()));
   return "weights: of " + std::to_string(count_staying(placements)) + " of " + std::to_string(model.blocks()) +
          " blocks stay on the device between their visits (" + format_bytes(bytes) +
-         "), those of the others cross the link twice (" +
-         copy_time(costs, model.wire_bytes(model.block(model.blocks()))) + " each time)";
+         "), those of the others cross the link twice (" + copy_time(costs, parts.execution.slices(last).bytes(0)) +
+         " each time)";
 }
 
 std::string layer_inputs(const RunParts& parts, const Proposal& proposal, StepCosts& costs) {

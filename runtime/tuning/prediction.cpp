@@ -22,6 +22,7 @@ VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
   for (const auto& to_device : {work.weights, work.fetched, work.reloaded}) {
     cost.h2d = cost.h2d + to_device.count * costs.copy(Direction::to_device, to_device.bytes);
   }
+  cost.gather = work.gathered.count * costs.gather(work.gathered.bytes);
   for (const auto& to_host : {work.stashed, work.saved, work.gradients}) {
     cost.d2h = cost.d2h + to_host.count * costs.copy(Direction::to_host, to_host.bytes);
   }
@@ -83,7 +84,7 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
   model.wire_slots = plan.store.wire_slots;
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (work[i].weights.count > 0) {
-      model.visits[i].gathered = eps::visit_bytes(plan.model.layout, work[i].layer, busiest);
+      model.visits[i].wires = eps::visit_bytes(plan.model.layout, work[i].layer, busiest);
     }
     for (const GroupIndex group : work[i].updated) {
       const auto elements = plan.model.layout.groups[static_cast<std::size_t>(group)].gradient_elements();
@@ -100,7 +101,7 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
 double one_node_seconds(const RunPlan& plan, StepModel model) {
   for (VisitCost& visit : model.visits) {
     visit.update = (1 / share_of_updates(plan)) * visit.update;
-    visit.gradients = visit.weights = visit.gathered = {};
+    visit.gradients = visit.weights = visit.wires = {};
   }
   return model.step_seconds();
 }
@@ -167,8 +168,9 @@ double seconds_of_brief_steps(const RunPlan& plan, double step_seconds) {
 
 // Exposed is what a step would gain if the resource took no time.
 std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model) {
-  Bytes h2d = 0, d2h = 0;
+  Bytes h2d = 0, d2h = 0, gathered = 0;
   for (const VisitWork& visit : step_work(plan)) {
+    gathered += visit.gathered.total();
     h2d += visit.h2d();
     d2h += visit.d2h();
   }
@@ -177,11 +179,13 @@ std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model
   const double step = model.step_seconds();
   const auto exposed = [&](const StepModel& without) { return 1e3 * (step - without.step_seconds(model.shares())); };
   std::vector<PredictionLine> lines;
-  for (const Resource& resource : kResources) {
+  const auto add = [&](const Resource& resource, Bytes carried) {
     StepModel without = model;
     for (VisitCost& visit : without.visits) visit.*resource.cost = Cost{};
-    lines.push_back({resource.name, bytes[lines.size()], 1e3 * (sum.*resource.cost).seconds, exposed(without)});
-  }
+    lines.push_back({resource.name, carried, 1e3 * (sum.*resource.cost).seconds, exposed(without)});
+  };
+  for (const Resource& resource : kResources) add(resource, bytes[lines.size()]);
+  if (gathered > 0) add(kPeerLinks, gathered);
   if (model.network > 0 && plan.store.rank.count > 1) {
     StepModel without = model;
     without.network = 0;

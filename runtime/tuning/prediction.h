@@ -17,13 +17,14 @@ namespace l2l::runtime {
 // A visit's work with its costs.
 struct VisitCost {
   Cost compute, h2d, d2h;
-  Cost update;  // of the groups that its gradients complete
+  Cost gather = {};  // of the wire from the other devices, when h2d has brought this one's slice
+  Cost update;       // of the groups that its gradients complete
   // What a node exchanges of these groups with the others, before the update and after it.
   collectives::Traffic gradients, weights;
-  collectives::Traffic gathered;  // before it: of the layer's weights, where they are sharded
+  collectives::Traffic wires;  // before the visit: of the layer's weights, where they are sharded
 
   bool updates() const { return update.seconds > 0 || gradients.either() + weights.either() > 0; }
-  collectives::Traffic exchanged() const { return gradients + weights + gathered; }
+  collectives::Traffic exchanged() const { return gradients + weights + wires; }
 };
 
 struct Resource {
@@ -31,6 +32,7 @@ struct Resource {
   const char* name;
 };
 // Of one node; the network is apart, since what it takes depends on its bandwidth.
+inline constexpr Resource kPeerLinks = {&VisitCost::gather, "links between devices"};  // of several that gather
 inline constexpr std::array kResources = {
     Resource{&VisitCost::compute, "device compute"}, Resource{&VisitCost::h2d, "link to the device"},
     Resource{&VisitCost::d2h, "link to the host"}, Resource{&VisitCost::update, "parameter server"}};
@@ -51,8 +53,8 @@ struct StepModel {
 
   // Work of all visits.
   VisitCost sum() const;
-  // Compute, h2d, d2h, the parameter server and the network each do one thing at a time, as soon as what it needs is
-  // there: the period in which such steps follow each other.
+  // Compute, h2d, d2h, gathers, the parameter server and the network each do one thing at a time, as soon as what it
+  // needs is there: the period in which such steps follow each other.
   double pipelined() const;
   // That the network is busy, in the direction that is for longer.
   double network_seconds() const;

@@ -103,10 +103,10 @@ class BlockChain {
     chain_.push_back(std::move(layers));
   }
 
-  // Of a block's weights, each time they cross the link; 0 where they are on the device anyway.
-  Bytes wire_bytes(const BlockCandidates& type) const {
-    if (parts_.execution.execution == Execution::resident) return 0;
-    return parts_.model.wire_bytes(parts_.model.block(type.blocks.front()));
+  // Of a block's weights; empty where they are on the device anyway.
+  transfer::WireSlices slices(const BlockCandidates& type) const {
+    if (parts_.execution.execution == Execution::resident) return {};
+    return parts_.execution.slices(parts_.model.wire_bytes(parts_.model.block(type.blocks.front())));
   }
 
   // On a host device without a throttled link, copies and compute share the cores; else each has its own time.
@@ -134,7 +134,7 @@ class BlockChain {
     }
     (host ? load.host : load.device) =
         (parts_.model.activation_bytes() + program.saved) * static_cast<Bytes>(execution.live_microbatches());
-    if (load.weights_stay) load.device += wire_bytes(type);
+    if (load.weights_stay) load.device += slices(type).room();
     // On their way out and back, which may lie in the same memory.
     const Bytes slots = std::max<Bytes>(2, 1 + static_cast<Bytes>(execution.prefetch));
     load.arena = std::max(program.forward_scratch, program.backward_scratch) + (host ? slots * program.saved : 0);
@@ -142,7 +142,7 @@ class BlockChain {
   }
 
   Bytes crossing_of(const BlockCandidates& type, const BlockShare& choice) const {
-    const Bytes weights = (choice.placement.weights_stay ? 1 : 2) * wire_bytes(type);
+    const Bytes weights = (choice.placement.weights_stay ? 1 : 2) * slices(type).bytes(0);
     if (choice.placement.stash == StashPlace::device) return weights;
     const Bytes stash = parts_.model.activation_bytes() + type.programs[choice.program].saved;
     return weights + 2 * stash * static_cast<Bytes>(parts_.execution.microbatches);

@@ -196,6 +196,22 @@ Cost StepCosts::copy(Direction direction, Bytes bytes) {
       [&](Bench& bench, Effort effort) { return bench.copy(direction, bytes, effort); });
 }
 
+// Estimated by what NVLink carries into an H100 (NVIDIA H100 data sheet: 900 GB/s, both directions together).
+Cost StepCosts::gather(Bytes received) {
+  if (received == 0) return Cost{};
+  constexpr double kNvlink = 4.5e11;
+  const bool host = parts_.device->uses_host_memory();
+  const double seconds = static_cast<double>(received) / (host ? kNominalBandwidth : kNvlink);
+  return look_up({"gather of " + std::to_string(received) + " bytes among " + std::to_string(parts_.devices.size()) +
+                      " devices, " + parts_.device->description(),
+                  "gathers",
+                  {},
+                  Effort::thorough,
+                  0,
+                  Cost{seconds, host ? seconds : 0}},
+                 [&](Bench& bench, Effort effort) { return bench.gather(received, effort); });
+}
+
 std::string StepCosts::name_of_update(const ModelLayout& layout) const {
   const eps::StoreOptions store = of_one_rank(parts_.store);
   std::ostringstream name;
@@ -231,6 +247,7 @@ std::string StepCosts::name_of_step(const RunPlan& plan) const {
          {visit.weights, visit.fetched, visit.reloaded, visit.stashed, visit.saved, visit.gradients}) {
       text << copies.bytes << " " << copies.count << "|";
     }
+    if (visit.gathered.count > 0) text << "gathered " << visit.gathered.bytes << "|";
   }
   text << name_of_update(blocks_of(parts_)) << " " << parts_.options.transfer.link_bandwidth << " "
        << parts_.options.transfer.prefetch << " " << parts_.options.device.execution;

@@ -45,6 +45,8 @@ class StepCosts {
   Cost launch(const device::Executable& program, LayerIndex layer, Effort effort = Effort::thorough);
   Cost zero(Bytes bytes);
   Cost copy(Direction direction, Bytes bytes);
+  // Of so many bytes that each device receives from its peers, all at once.
+  Cost gather(Bytes received);
   // Check and update of a parameter by one rank that has all of it, in groups of the size of this model's blocks.
   Cost parameter_update();
   // Of a step in which the device shares the cores, over the sum of its pieces; `measure` says so, in about `seconds`.

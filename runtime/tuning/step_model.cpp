@@ -39,12 +39,12 @@ class Updates {
     held_.clear();
     return gathered_;
   }
-  // When weights are there that may be gathered from `ready` on: after what was ready to be exchanged before.
-  double gather(const VisitCost& visit, double ready) {
-    if (visit.gathered.either() == 0) return ready;
+  // When weights from other nodes are there that may come from `ready` on: after what was ready to be exchanged before.
+  double bring(const VisitCost& visit, double ready) {
+    if (visit.wires.either() == 0) return ready;
     const auto comes_first = [&](const Work& work) { return work.stage != Stage::update && work.ready <= ready; };
     while (std::ranges::any_of(waiting_, comes_first)) run_one();
-    return exchange(visit.gathered, ready);
+    return exchange(visit.wires, ready);
   }
   // When the version of a layer is there that the last pass made.
   double version(std::size_t layer) {
@@ -122,7 +122,7 @@ class Pipeline {
     computed_.assign(count(), begin_);
     left_.assign(count(), begin_);
     copied_.assign(count(), begin_);
-    h2d_ = compute_ = d2h_ = begin_;
+    h2d_ = gathered_ = compute_ = d2h_ = begin_;
     for (std::size_t i = 0; i < count(); ++i) run(i);
     return begin_ = std::max({compute_, d2h_, updates_.end_pass()});
   }
@@ -138,9 +138,10 @@ class Pipeline {
     const double slot = i < slots ? begin_ : computed_[i - slots];
     const double version = i <= mirror(i) ? updates_.version(i) : 0;
     const auto wires = static_cast<std::size_t>(model_.wire_slots);
-    const double gathered = updates_.gather(visit, std::max(version, i < wires ? begin_ : copied_[i - wires]));
-    copied_[i] = h2d_ = std::max({h2d_, slot, gathered}) + visit.h2d.seconds;
-    compute_ = std::max(compute_, h2d_) + visit.compute.seconds;
+    const double here = updates_.bring(visit, std::max(version, i < wires ? begin_ : copied_[i - wires]));
+    copied_[i] = h2d_ = std::max({h2d_, slot, here}) + visit.h2d.seconds;
+    gathered_ = std::max(gathered_, h2d_) + visit.gather.seconds;
+    compute_ = std::max(compute_, gathered_) + visit.compute.seconds;
     const bool drains = i >= mirror(i);
     if (drains && i >= count() / 2 + kDrainSlots) compute_ = std::max(compute_, left_[i - kDrainSlots]);
     computed_[i] = compute_;
@@ -155,7 +156,7 @@ class Pipeline {
   std::vector<double> copied_;    // by visit of this step: its weights
   std::vector<double> computed_;  // by visit of this step
   std::vector<double> left_;      // by visit: when its gradients, and what else goes to the host, are there
-  double begin_ = 0, h2d_ = 0, compute_ = 0, d2h_ = 0;
+  double begin_ = 0, h2d_ = 0, gathered_ = 0, compute_ = 0, d2h_ = 0;
 };
 
 // If exchanges took no time.
@@ -170,9 +171,10 @@ VisitCost StepModel::sum() const {
   VisitCost total;
   for (const VisitCost& visit : visits) {
     for (const Resource& resource : kResources) total.*resource.cost = total.*resource.cost + visit.*resource.cost;
+    total.gather = total.gather + visit.gather;
     total.gradients = total.gradients + visit.gradients;
     total.weights = total.weights + visit.weights;
-    total.gathered = total.gathered + visit.gathered;
+    total.wires = total.wires + visit.wires;
   }
   return total;
 }
@@ -194,7 +196,7 @@ bool StepModel::shares() const { return computes_here(sum().compute); }
 
 double StepModel::shared() const {
   const VisitCost total = sum();
-  const double work = (total.compute + total.h2d + total.d2h + total.update).processor / cores;
+  const double work = (total.compute + total.h2d + total.gather + total.d2h + total.update).processor / cores;
   return std::max(total.compute.seconds, work);
 }
 
@@ -209,7 +211,8 @@ std::string StepModel::bound() const {
   const auto less = [&](const Resource& a, const Resource& b) {
     return (total.*a.cost).seconds < (total.*b.cost).seconds;
   };
-  const Resource& busiest = *std::max_element(kResources.begin(), kResources.end(), less);
+  Resource busiest = *std::max_element(kResources.begin(), kResources.end(), less);
+  if (less(busiest, kPeerLinks)) busiest = kPeerLinks;
   return network_seconds() > (total.*busiest.cost).seconds ? kNetwork : busiest.name;
 }
 

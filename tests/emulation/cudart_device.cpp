@@ -6,6 +6,8 @@
 namespace l2l::emulation {
 namespace {
 
+thread_local int current_device = 0;
+
 constexpr std::size_t kSharedWithoutOptIn = 48 << 10, kSharedAtMost = 227 << 10;
 constexpr int kMultiprocessors = 4;  // few, so that loops over a grid of that many blocks go round more than once
 
@@ -114,11 +116,15 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return call([&] { return check_device(device); });
+  return call([&] {
+    const cudaError_t status = check_device(device);
+    if (status == cudaSuccess) current_device = device;
+    return status;
+  });
 }
 
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = current_device;
   return cudaSuccess;
 }
 

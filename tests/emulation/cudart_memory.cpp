@@ -113,7 +113,7 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
 
 // Waits for the whole device, as the real one does.
 cudaError_t cudaFree(void* memory) {
-  return unsafe_call([&] {
+  return release_call([&] {
     if (!memory) return cudaSuccess;
     wait_for_device();
     const std::size_t bytes = state().device.remove(memory);
@@ -136,7 +136,7 @@ cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned int) {
 }
 
 cudaError_t cudaFreeHost(void* memory) {
-  return unsafe_call([&] {
+  return release_call([&] {
     if (!memory) return cudaSuccess;
     wait_for_device();
     if (state().pinned.remove(memory) == 0) return cudaErrorInvalidValue;
@@ -150,7 +150,7 @@ cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned int) {
 }
 
 cudaError_t cudaHostUnregister(void* memory) {
-  return unsafe_call([&] {
+  return release_call([&] {
     wait_for_device();
     return state().pinned.remove(memory) > 0 ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
   });

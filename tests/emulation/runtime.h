@@ -28,6 +28,7 @@ struct Machine {
   int driver = 13000;                            // L2L_EMULATION_DRIVER: 12040 knows CUDA 12.4; 0: there is none
   std::size_t memory = std::size_t{4} << 30;     // L2L_EMULATION_MEMORY, bytes of the device
   std::size_t pinnable = std::size_t{64} << 30;  // L2L_EMULATION_PINNABLE, bytes that may be page-locked
+  bool nccl = true;                              // false: NCCL makes no communicators
   int graphs = 1 << 30;                          // graphs_made() at which there is no memory for more
   std::chrono::microseconds delay{0};            // L2L_EMULATION_DELAY_US: streams wait up to this before each work
   bool ignores_waits = false;                    // cudaStreamWaitEvent() does nothing: the law that must notice

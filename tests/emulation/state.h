@@ -76,4 +76,12 @@ cudaError_t unsafe_call(const Function& function) {
   return call([&] { return spoil_capture_of_this_thread() ? cudaErrorStreamCaptureUnsupported : function(); });
 }
 
+// The same for what gives memory back: it does so after a sticky error, too, which it then returns.
+template <typename Function>
+cudaError_t release_call(const Function& function) {
+  if (spoil_capture_of_this_thread()) return report(cudaErrorStreamCaptureUnsupported);
+  const cudaError_t status = function(), sticky = state().error.status();
+  return report(sticky != cudaSuccess ? sticky : status);
+}
+
 }  // namespace l2l::emulation

@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <random>
+#include <stdexcept>
+#include <thread>
 
+#include "core/fault_point.h"
 #include "core/log.h"
 #include "device/open.h"
 #include "tests/emulation/runtime.h"
@@ -232,6 +236,121 @@ TEST_F(CudaEmulated, WithPartsTwoDevicesHaveTheBitsOfOne) {
   two.device.count = 2;
   EXPECT_EQ(record(two), record(one));
 }
+
+// Weights that several GPUs gather, by the stand-in for NCCL.
+class GatheringGpus : public CudaEmulated {
+ protected:
+  Options gathering(int count, const char* feed, const char* family = "gpt2") const {
+    Options options = run_.options(family);
+    options.device.kind = "cuda";
+    options.device.count = count;
+    options.device.feed = feed;
+    options.transfer.stash = "host";
+    options.batch = {.micro_batch = 1, .micro_batches = count};
+    return options;
+  }
+  static std::string feed_of(const Options& options) { return Trainer(options).contract().weight_feed; }
+};
+
+TEST_F(GatheringGpus, HaveTheBitsOfGpusThatCopyAll) {
+  emulation::set_machine({.devices = 4});
+  for (const char* const family : {"gpt2", "llama_tied"}) {
+    for (const char* const compute : {"fp32", "bf16"}) {
+      for (const int count : {2, 3, 4}) {
+        Options whole = gathering(count, "whole", family), gathered = gathering(count, "gathered", family);
+        whole.precision.compute = gathered.precision.compute = compute;
+        EXPECT_EQ(record(gathered), record(whole)) << family << ", " << compute << ", " << count;
+      }
+    }
+  }
+}
+
+TEST_F(GatheringGpus, HaveTheSameBitsHoweverTheRunIsExecuted) {
+  emulation::set_machine({.devices = 3});
+  const Record whole = record(gathering(3, "whole"));
+  const testing::Ways ways = {{"resident", [](Options& o) { o.device.execution = "resident"; }},
+                              {"weights that stay", [](Options& o) { o.transfer.resident_layers = 1; }},
+                              {"all copies staged", [](Options& o) { o.device.pinned_memory = 1; }},
+                              {"without graphs", [](Options& o) { o.device.graphs = false; }}};
+  for (const auto& [name, change] : ways) {
+    Options options = gathering(3, "gathered");
+    change(options);
+    EXPECT_EQ(record(options), whole) << name;
+  }
+  emulation::set_order(3);
+  emulation::set_machine({.devices = 3, .delay = std::chrono::microseconds(200)});
+  EXPECT_EQ(record(gathering(3, "gathered")), whole);
+}
+
+TEST_F(GatheringGpus, AreTheDefaultWhereNcclIsThere) {
+  emulation::set_machine({.devices = 2});
+  const std::string feed = "each device copies 1/2 of a layer and gathers the rest by NCCL 2.";
+  for (const char* const option : {"auto", "gathered"}) {
+    EXPECT_EQ(feed_of(gathering(2, option)).substr(0, feed.size()), feed) << option;
+  }
+  EXPECT_EQ(feed_of(gathering(2, "whole")), "each device copies all of a layer");
+  EXPECT_EQ(feed_of(gathering(1, "auto")), "");
+
+  emulation::set_machine({.devices = 2, .nccl = false});
+  const std::string why = feed_of(gathering(2, "auto"));
+  EXPECT_EQ(why.substr(0, 53), "each device copies all of a layer, since NCCL refuses");
+  EXPECT_NE(why.find("no communicators on this machine"), std::string::npos) << why;
+  try {
+    Trainer trainer(gathering(2, "gathered"));
+    FAIL() << "gathers without NCCL";
+  } catch (const BadInput& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(message.find("device.feed = \"gathered\": NCCL refuses: ncclCommInitRankConfig"), 0u) << message;
+    EXPECT_NE(message.find("use \"whole\" or \"auto\""), std::string::npos) << message;
+  }
+}
+
+TEST_F(GatheringGpus, HaveTheMemoryThatTheContractStates) {
+  emulation::set_machine({.devices = 3});
+  Trainer trainer(gathering(3, "gathered"));
+  EXPECT_EQ(trainer.step().device_peak_bytes, trainer.contract().device_bytes);
+}
+
+// Law 8: wherever the others are, they do not wait for a device that has failed.
+TEST_F(GatheringGpus, EndWithTheErrorOfOneOfThem) {
+  emulation::set_machine({.devices = 3});
+  std::minstd_rand random(7);
+  for (int attempt = 0; attempt < 36; ++attempt) {
+    Options options = gathering(3, "gathered");
+    options.device.pinned_memory = attempt % 4 == 0 ? 1 : 0;
+    {
+      Trainer trainer(options);
+      trainer.step();
+      std::thread failing([moment = std::chrono::microseconds(random() % 30'000)] {
+        std::this_thread::sleep_for(moment);
+        emulation::enqueue(nullptr, [] { throw std::runtime_error("a GPU has failed"); });
+      });
+      EXPECT_THROW(
+          {
+            while (true) trainer.step();
+          },
+          DeviceError)
+          << attempt;
+      failing.join();
+    }
+    emulation::clear_error();
+  }
+}
+
+#ifdef L2L_FAULT_POINTS
+TEST_F(GatheringGpus, NegativeControlOfASliceThatNobodyBrought) {
+  emulation::set_machine({.devices = 2});
+  const Record honest = record(gathering(2, "gathered"));
+  arm_fault_point("weights.stale_slice");
+  Record broken;
+  try {
+    broken = record(gathering(2, "gathered"));
+  } catch (const Error&) {  // numbers that are none
+  }
+  arm_fault_point("");
+  EXPECT_NE(broken, honest);
+}
+#endif
 
 // Every step's programs find the same memory, but for the two slots of weights, which follow one another across steps:
 // a block, which is kept in memory of its own, has a graph for each pass, slot and microbatch.

@@ -121,9 +121,12 @@ TEST(Ranks, HaveThemInEveryMode) {
     change(options);
     const Record expected = record_on_ranks(options, 1, 3);
     EXPECT_EQ(record_on_ranks(options, 3), expected) << name;
-    EXPECT_EQ(record_on_ranks(options, 2, 2), record_on_ranks(options, 1, 4)) << name << ", sums of two devices";
+    const Record of_four = record_on_ranks(options, 1, 4);
+    EXPECT_EQ(record_on_ranks(options, 2, 2), of_four) << name << ", sums of two devices";
     options.distributed.wire = "sharded";
     EXPECT_EQ(record_on_ranks(options, 3), expected) << name << ", sharded";
+    options.device.feed = "gathered";
+    EXPECT_EQ(record_on_ranks(options, 2, 2), of_four) << name << ", sharded, and gathered by devices";
   }
 }
 

@@ -154,6 +154,19 @@ TEST(StepModel, ASlotIsFreeWhenItsVisitIsDone) {
   EXPECT_DOUBLE_EQ(model.pipelined(), 1 + 1 + 8 + 8 + 1 + 1);
 }
 
+// A wire is there when its slice has come and the others have been gathered; the next slice comes meanwhile.
+TEST(StepModel, AGatherOverlapsTheNextCopy) {
+  StepModel model;
+  model.visits.assign(5, visit(0, 1, 0, 0));
+  for (VisitCost& each : model.visits) each.gather = {1, 0};
+  EXPECT_DOUBLE_EQ(model.pipelined(), 5 * 1 + 1);
+  EXPECT_EQ(model.bound(), "link to the device");
+  model.slots = 5;
+  for (VisitCost& each : model.visits) each.gather = {3, 0};
+  EXPECT_DOUBLE_EQ(model.pipelined(), 1 + 5 * 3);
+  EXPECT_EQ(model.bound(), kPeerLinks.name);
+}
+
 TEST(StepModel, HeldUpdatesAreReadyInTheOrderOfTheNextForward) {
   StepModel model;
   model.held = true;
@@ -243,7 +256,7 @@ StepModel thirty_two_layers(double share, bool sharded) {
     VisitCost each = visit(i + 1 == kLayers ? 3 : down ? 2 : 1, 0, 0, down ? 0.05 : 0);
     if (down) each.gradients = {bytes, bytes};
     if (down && !sharded) each.weights = {bytes, bytes};
-    if (sharded) each.gathered = {bytes / 2, bytes / 2};
+    if (sharded) each.wires = {bytes / 2, bytes / 2};
     model.visits.push_back(each);
   }
   return model;
@@ -316,6 +329,42 @@ TEST_F(Paced, ThePredictedStepIsTheStep) {
     }
     EXPECT_NEAR(ratio, 1, 0.05) << bandwidth;
     EXPECT_EQ(prediction.bound, bandwidth > 1'000'000'000 ? "device compute" : "link to the device");
+  }
+}
+
+// Of two devices that gather, each link carries half of the weights, and the devices send each other theirs.
+TEST_F(Paced, ThePredictedStepIsTheStepOfDevicesThatGather) {
+  L2L_NEEDS_TRUE_TIMES();
+  Options two = options();
+  two.batch.micro_batches = 4;
+  two.transfer.stash = "device";
+  two.device.count = 2;
+  device::PaceTable paces = table(Bytes{6'000'000});
+  paces.d2h_bandwidth = Bytes{1} << 32;
+  const auto step_ms = [&](const char* feed) {
+    two.device.feed = feed;
+    return tools::measure({two, paces, true}, /*warm_up=*/1, /*steps=*/3).schedule.step_ms;
+  };
+  const double whole = step_ms("whole");
+  for (const Bytes bandwidth : {Bytes{1} << 32, Bytes{3'000'000}}) {
+    paces.peer_bandwidth = bandwidth;
+    double ratio = 0, gathered = 0;
+    StepPrediction prediction;
+    for (int attempt = 0; attempt < 3 && std::abs(ratio - 1) > 0.05; ++attempt) {
+      std::filesystem::remove(file_);
+      gathered = step_ms("gathered");
+      const auto device = [&] { return std::make_shared<device::PacedDevice>(paces); };
+      const RunPlan plan = plan_run(two, {device(), device()});
+      Calibration calibration(file_, "test");
+      prediction = predict_thoroughly(plan, calibration);
+      ASSERT_TRUE(prediction.step_ms);
+      ratio = *prediction.step_ms / gathered;
+    }
+    EXPECT_NEAR(ratio, 1, 0.05) << bandwidth;
+    const bool fast = bandwidth > 1'000'000'000;
+    EXPECT_EQ(prediction.bound, fast ? "link to the device" : kPeerLinks.name);
+    EXPECT_EQ(prediction.lines.back().what, kPeerLinks.name);
+    EXPECT_NEAR(whole / gathered, fast ? 2 : 1, 0.2) << bandwidth;
   }
 }
 

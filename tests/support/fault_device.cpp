@@ -110,6 +110,12 @@ void FaultDevice::copy(Stream& stream, BufferView destination, BufferView source
   host_.copy(stream, destination, source);
 }
 
+void FaultDevice::copy_from_peer(Stream& stream, BufferView destination, BufferView source) {
+  const FaultPlan plan = this->plan();
+  apply(judge(Call::copy, plan.fail_copy, plan.copy_h2d_delay), stream, "copy");
+  host_.copy_from_peer(stream, destination, source);
+}
+
 void FaultDevice::launch(Stream& stream, const Executable& executable, const Bindings& bindings,
                          const LaunchParameters& parameters) {
   const FaultPlan plan = this->plan();

@@ -29,16 +29,21 @@ void set(device::PaceTable& table, const std::string& key, const nlohmann::json&
     table.h2d_bandwidth = static_cast<Bytes>(number(value, field));
   } else if (key == "d2h_bandwidth") {
     table.d2h_bandwidth = static_cast<Bytes>(number(value, field));
+  } else if (key == "peer_bandwidth") {
+    table.peer_bandwidth = static_cast<Bytes>(number(value, field));
   } else if (key == "other_us") {
     table.other = microseconds(value, field);
   } else if (key == "launches_us" && value.is_object()) {
     for (const auto& [program, us] : value.items()) table.launches[program] = microseconds(us, field + "." + program);
   } else {
-    throw BadInput(field + ": unknown; there are h2d_bandwidth, d2h_bandwidth, launches_us (an object) and other_us");
+    throw BadInput(field +
+                   ": unknown; there are h2d_bandwidth, d2h_bandwidth, peer_bandwidth, launches_us (an object) and "
+                   "other_us");
   }
 }
 
-// Reads {"h2d_bandwidth": bytes per second, "d2h_bandwidth": ..., "launches_us": {"block": 4000, ...}, "other_us": 0}.
+// Reads {"h2d_bandwidth": bytes per second, "d2h_bandwidth": ..., "peer_bandwidth": ..., "launches_us": {"block": 4000,
+// ...}, "other_us": 0}.
 device::PaceTable read_pace(const std::string& file) {
   refuse_special(file);
   std::ifstream stream(file);

@@ -2,6 +2,7 @@
 #include "device/cuda_module.h"
 
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/nccl_collectives.h"
 
 namespace l2l::device::cuda {
 namespace {
@@ -11,12 +12,25 @@ Device* open_device(const Settings& settings, void (*log)(LogLevel, std::string_
   return new CudaDevice(settings);
 }
 
+Peers* join(std::span<Device* const> devices, std::string& reason) {
+  std::vector<int> indices;
+  for (const Device* const device : devices) {
+    const auto* const cuda = dynamic_cast<const CudaDevice*>(device);
+    if (cuda == nullptr) {
+      reason = "not all devices are GPUs: one is " + device->description();
+      return nullptr;
+    }
+    indices.push_back(cuda->index());
+  }
+  return make_nccl_peers(indices, reason).release();
+}
+
 }  // namespace
 }  // namespace l2l::device::cuda
 
 extern "C" __attribute__((visibility("default"))) const l2l::device::cuda::Module* l2l_cuda_module() {
   using namespace l2l::device::cuda;
   static const std::string stamp = module_stamp();
-  static const Module module{stamp.c_str(), open_device};
+  static const Module module{stamp.c_str(), open_device, join};
   return &module;
 }

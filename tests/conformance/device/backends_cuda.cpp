@@ -9,13 +9,15 @@ namespace l2l::device {
 
 std::vector<Backend> backends() {
   const auto cuda = [](bool graphs, Bytes pinned_memory) {
-    return [=] { return open_device({.kind = "cuda", .graphs = graphs, .pinned_memory = pinned_memory}); };
+    return [=](int index) {
+      return open_device({.kind = "cuda", .index = index, .graphs = graphs, .pinned_memory = pinned_memory});
+    };
   };
   return {{"cuda", cuda(true, 0)},
           {"cuda_without_graphs", cuda(false, 0)},
           {"cuda_staged", cuda(true, 1)},
           {"cuda_partly_staged", cuda(true, kMiB)},
-          {"serial_cuda", [=] { return std::make_unique<SerialDevice>(cuda(true, 0)()); }}};
+          {"serial_cuda", [=](int index) { return std::make_unique<SerialDevice>(cuda(true, 0)(index)); }}};
 }
 
 }  // namespace l2l::device

@@ -13,12 +13,12 @@ std::vector<Backend> backends() {
   FaultPlan slow;
   slow.copy_h2d_delay = slow.copy_d2h_delay = slow.launch_delay = std::chrono::microseconds(300);
   slow.poison = true;
-  return {{"host", [] { return std::make_unique<HostDevice>(2, 0); }},
-          {"host_one_thread", [] { return std::make_unique<HostDevice>(1, 0); }},
-          {"host_throttled", [] { return std::make_unique<HostDevice>(2, 4 * kGiB); }},
-          {"fault_with_random_delays", [slow] { return open_fault(slow); }},
-          {"serial", [] { return std::make_unique<SerialDevice>(std::make_unique<HostDevice>(2, 0)); }},
-          {"paced", [] { return std::make_unique<PacedDevice>(kQuick); }}};
+  return {{"host", [](int) { return std::make_unique<HostDevice>(2, 0); }},
+          {"host_one_thread", [](int) { return std::make_unique<HostDevice>(1, 0); }},
+          {"host_throttled", [](int) { return std::make_unique<HostDevice>(2, 4 * kGiB); }},
+          {"fault_with_random_delays", [slow](int) { return open_fault(slow); }},
+          {"serial", [](int) { return std::make_unique<SerialDevice>(std::make_unique<HostDevice>(2, 0)); }},
+          {"paced", [](int) { return std::make_unique<PacedDevice>(kQuick); }}};
 }
 
 }  // namespace l2l::device

@@ -30,7 +30,8 @@ inline std::unique_ptr<FaultDevice> open_fault(FaultPlan plan, int threads = 2, 
 
 struct Backend {
   std::string name;
-  std::function<std::unique_ptr<Device>()> open;
+  // `index`: among several of them.
+  std::function<std::unique_ptr<Device>(int index)> open;
 };
 
 // The devices of this executable: backends_host.cpp or backends_cuda.cpp, whichever is linked.
@@ -38,7 +39,7 @@ std::vector<Backend> backends();
 
 class DeviceTest : public ::testing::TestWithParam<Backend> {
  protected:
-  const std::unique_ptr<Device> device_ = GetParam().open();
+  const std::unique_ptr<Device> device_ = GetParam().open(/*index=*/0);
   // Whether launches compute; a test of their results skips where they do not.
   bool computes() const { return GetParam().name != "paced"; }
 };

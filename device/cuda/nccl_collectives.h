@@ -1,0 +1,16 @@
+// What the GPUs of a process gather from each other, by NCCL.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "device/peers.h"
+
+namespace l2l::device::cuda {
+
+// A communicator for each of these devices, as the CUDA runtime counts them. nullptr: NCCL is missing or refuses, as
+// `reason` says.
+std::unique_ptr<Peers> make_nccl_peers(std::span<const int> devices, std::string& reason);
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,112 @@
+#include "device/peers.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "core/activity.h"
+#include "core/fault_point.h"
+#include "l2l/errors.h"
+
+namespace l2l::device {
+namespace {
+
+// Where the threads of a group wait for each other, again and again. Thread-safe.
+class Barrier {
+ public:
+  explicit Barrier(int threads) : threads_(threads) {}
+
+  void arrive_and_wait() {
+    const ActivitySpan span(Doing::rests, "the wait for the other devices");
+    std::unique_lock lock(mutex_);
+    const std::uint64_t turn = turn_;
+    if (!aborted_ && ++arrived_ == threads_) {
+      arrived_ = 0;
+      ++turn_;
+      changed_.notify_all();
+    }
+    changed_.wait(lock, [&] { return turn_ != turn || aborted_; });
+    if (turn_ == turn) throw DeviceError("a gather was aborted: another device has failed");
+  }
+  void abort() {
+    {
+      const std::lock_guard lock(mutex_);
+      aborted_ = true;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  const int threads_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int arrived_ = 0;         // guarded by mutex_, as are the next two
+  std::uint64_t turn_ = 0;  // how often all have arrived
+  bool aborted_ = false;
+};
+
+// Devices in host memory: each copies out of the memory of the others. The threads meet twice in a call, so that an
+// event is recorded before anybody waits for it; the rest is up to the streams.
+class CopyingPeers final : public Peers {
+ public:
+  explicit CopyingPeers(std::span<Device* const> devices) : barrier_(static_cast<int>(devices.size())) {
+    for (Device* const device : devices) {
+      members_.push_back({*device, {}, device->create_event(), device->create_event()});
+    }
+  }
+
+  std::string description() const override { return "copies from device to device"; }
+  int count() const override { return static_cast<int>(members_.size()); }
+
+  void all_gather(int member, Stream& stream, BufferView whole) override {
+    Member& own = members_[static_cast<std::size_t>(member)];
+    own.whole = whole;
+    own.device.record(*own.brought, stream);
+    barrier_.arrive_and_wait();
+    check_sizes(whole);
+    for (int i = 1; i < count(); ++i) copy(own, (member + i) % count(), stream);
+    own.device.record(*own.gathered, stream);
+    barrier_.arrive_and_wait();
+    // Until they have read this member's slice, it must not change.
+    if (fault_point("peers.overwrite_early")) return;
+    for (const Member& peer : members_) {
+      if (&peer != &own) own.device.wait(stream, *peer.gathered);
+    }
+  }
+
+  void abort() noexcept override { barrier_.abort(); }
+
+ private:
+  struct Member {
+    Device& device;
+    BufferView whole;  // of the call in progress
+    std::unique_ptr<Event> brought, gathered;
+  };
+
+  void check_sizes(BufferView whole) const {
+    for (const Member& member : members_) {
+      if (member.whole.size == whole.size && whole.size % members_.size() == 0) continue;
+      throw Error("gather among " + std::to_string(count()) + " devices: of " + std::to_string(whole.size) +
+                  " bytes here, of " + std::to_string(member.whole.size) + " there");
+    }
+  }
+  void copy(Member& own, int from, Stream& stream) {
+    const Member& peer = members_[static_cast<std::size_t>(from)];
+    const Bytes slice = own.whole.size / members_.size(), begin = static_cast<Bytes>(from) * slice;
+    if (!fault_point("peers.read_early")) own.device.wait(stream, *peer.brought);
+    own.device.copy_from_peer(stream, own.whole.slice(begin, slice), peer.whole.slice(begin, slice));
+  }
+
+  std::vector<Member> members_;  // `whole`: written by its thread before, and read by all after they have met
+  Barrier barrier_;
+};
+
+}  // namespace
+
+std::unique_ptr<Peers> make_peers(std::span<Device* const> devices, std::string& reason) {
+  if (std::ranges::all_of(devices, &Device::uses_host_memory)) return std::make_unique<CopyingPeers>(devices);
+  return make_cuda_peers(devices, reason);
+}
+
+}  // namespace l2l::device

@@ -1,0 +1,268 @@
+// The functions of NCCL that the project uses: communicators that do not block, and all-gathers in their streams. Where
+// the real library would hang, mix up data or misread a call, this one refuses it.
+#include <nccl.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/emulation/state.h"
+
+namespace l2l::emulation {
+namespace {
+
+// The communicators that were made of one id. Thread-safe.
+class Clique {
+ public:
+  explicit Clique(int ranks) : members_(static_cast<std::size_t>(ranks)) {}
+
+  // False: there is this rank, or one with this device.
+  bool join(int rank, int device);
+  bool complete() const;
+  int ranks() const { return static_cast<int>(members_.size()); }
+  // Of the streams: returns when all have come, and their slices are where they belong; or after abort(). Throws where
+  // ranks disagree.
+  void gather(int rank, const std::byte* slice, std::byte* whole, std::size_t bytes);
+  // What the device does for this rank ends; the others go on waiting for it.
+  void abort(int rank);
+
+ private:
+  struct Member {
+    int device = -1;  // -1: has not joined
+    bool aborted = false;
+    const std::byte* slice = nullptr;
+    std::byte* whole = nullptr;
+    std::size_t bytes = 0;
+  };
+  bool all_are_there() const;
+  void move();
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Member> members_;  // guarded by mutex_, as is all that follows
+  std::size_t arrived_ = 0;
+  std::uint64_t gathers_ = 0;  // done
+  bool disagreed_ = false;
+};
+
+bool Clique::join(int rank, int device) {
+  const std::lock_guard lock(mutex_);
+  for (const Member& member : members_) {
+    if (member.device == device) return false;
+  }
+  Member& joining = members_[static_cast<std::size_t>(rank)];
+  if (joining.device >= 0) return false;
+  joining.device = device;
+  return true;
+}
+
+bool Clique::complete() const {
+  const std::lock_guard lock(mutex_);
+  for (const Member& member : members_) {
+    if (member.device < 0) return false;
+  }
+  return true;
+}
+
+void Clique::gather(int rank, const std::byte* slice, std::byte* whole, std::size_t bytes) {
+  std::unique_lock lock(mutex_);
+  Member& member = members_[static_cast<std::size_t>(rank)];
+  if (member.aborted) return;
+  member.slice = slice, member.whole = whole, member.bytes = bytes;
+  const std::uint64_t turn = gathers_;
+  ++arrived_;
+  if (all_are_there()) {
+    move();
+    arrived_ = 0;
+    ++gathers_;
+    changed_.notify_all();
+  }
+  changed_.wait(lock, [&] { return gathers_ != turn || member.aborted; });
+  if (disagreed_) throw std::runtime_error("ncclAllGather: ranks gather different numbers of bytes");
+}
+
+// Once a rank has been aborted its memory may be gone: the gather never ends.
+bool Clique::all_are_there() const {
+  return arrived_ == members_.size() && std::ranges::none_of(members_, &Member::aborted);
+}
+
+void Clique::move() {
+  for (const Member& member : members_) disagreed_ |= member.bytes != members_.front().bytes;
+  if (disagreed_) return;
+  for (const Member& to : members_) {
+    std::byte* place = to.whole;
+    for (const Member& from : members_) {
+      if (place != from.slice) std::memcpy(place, from.slice, from.bytes);
+      place += from.bytes;
+    }
+  }
+}
+
+void Clique::abort(int rank) {
+  {
+    const std::lock_guard lock(mutex_);
+    members_[static_cast<std::size_t>(rank)].aborted = true;
+  }
+  changed_.notify_all();
+}
+
+// Cliques by id, and the communicators that have not ended. Never destroyed, as streams are not.
+struct Communicators {
+  std::mutex mutex;
+  std::uint64_t ids = 0;  // guarded by mutex, as are the next two
+  std::map<std::uint64_t, std::shared_ptr<Clique>> cliques;
+  std::set<ncclComm_t> alive;
+};
+Communicators& communicators() {
+  static Communicators& made = *new Communicators;
+  return made;
+}
+
+bool alive(ncclComm_t communicator) {
+  const std::lock_guard lock(communicators().mutex);
+  return communicators().alive.contains(communicator);
+}
+
+thread_local int groups = 0;  // that this thread has begun
+thread_local std::string error;
+
+ncclResult_t refuse(ncclResult_t status, const std::string& why) {
+  error = why;
+  return status;
+}
+
+}  // namespace
+}  // namespace l2l::emulation
+
+using namespace l2l::emulation;
+
+struct ncclComm {
+  std::shared_ptr<Clique> clique;
+  int rank;
+  bool asked = true;  // whether it was asked for since its last call, of which it says first that it is in progress
+};
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+const char* ncclGetErrorString(ncclResult_t status) {
+  switch (status) {
+    case ncclSuccess:
+      return "no error";
+    case ncclInvalidArgument:
+      return "invalid argument";
+    case ncclInvalidUsage:
+      return "invalid usage";
+    default:
+      return "another error";
+  }
+}
+
+const char* ncclGetLastError(ncclComm_t) { return error.c_str(); }
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  const std::lock_guard lock(communicators().mutex);
+  const std::uint64_t next = ++communicators().ids;
+  std::memcpy(id->internal, &next, sizeof next);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++groups;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  if (groups == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+  --groups;
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  *communicator = nullptr;
+  if (!machine().nccl) return refuse(ncclSystemError, "no communicators on this machine");
+  if (rank < 0 || rank >= ranks) return refuse(ncclInvalidArgument, "rank outside of the communicator");
+  if (config == nullptr || config->magic != 0xcafebeef || config->blocking != 0) {
+    return refuse(ncclInvalidArgument, "communicators that block are not emulated");
+  }
+  if (groups == 0 && ranks > 1) return refuse(ncclInvalidUsage, "one thread makes several ranks outside of a group");
+  int device = 0;
+  cudaGetDevice(&device);
+  std::uint64_t number = 0;
+  std::memcpy(&number, id.internal, sizeof number);
+  const std::lock_guard lock(communicators().mutex);
+  std::shared_ptr<Clique>& clique = communicators().cliques[number];
+  if (!clique) clique = std::make_shared<Clique>(ranks);
+  if (clique->ranks() != ranks || !clique->join(rank, device)) {
+    return refuse(ncclInvalidUsage, "two ranks with the same number or device, or a number of ranks that differs");
+  }
+  *communicator = new ncclComm{clique, rank};
+  communicators().alive.insert(*communicator);
+  return ncclInProgress;
+}
+
+// A call shows as in progress once, for those who must ask again.
+ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* status) {
+  if (!alive(communicator)) return refuse(ncclInvalidArgument, "the communicator has ended");
+  *status = communicator->asked && communicator->clique->complete() ? ncclSuccess : ncclInProgress;
+  communicator->asked = true;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclAllGather(const void* slice, void* whole, size_t count, ncclDataType_t type, ncclComm_t communicator,
+                           cudaStream_t stream) {
+  if (!alive(communicator)) return refuse(ncclInvalidArgument, "the communicator has ended");
+  if (!communicator->asked || !communicator->clique->complete()) {
+    return refuse(ncclInvalidUsage, "the call before is in progress");
+  }
+  if (type != ncclUint8) return refuse(ncclInvalidArgument, "only bytes are emulated");
+  const auto* const from = static_cast<const std::byte*>(slice);
+  auto* const to = static_cast<std::byte*>(whole);
+  const auto ranks = static_cast<std::size_t>(communicator->clique->ranks());
+  if (from != to + static_cast<std::size_t>(communicator->rank) * count) {
+    return refuse(ncclInvalidArgument, "only gathers in place are emulated");
+  }
+  if (count > 0 && !state().device.holds_all(whole, ranks * count)) {
+    return refuse(ncclInvalidArgument, "the memory is not a device's, or too small");
+  }
+  const auto run = [clique = communicator->clique, rank = communicator->rank, from, to, count] {
+    clique->gather(rank, from, to, count);
+  };
+  if (enqueue(stream, run) != cudaSuccess) return refuse(ncclUnhandledCudaError, "the stream takes no work");
+  communicator->asked = false;
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t communicator) {
+  {
+    const std::lock_guard lock(communicators().mutex);
+    if (communicators().alive.erase(communicator) == 0) {
+      return refuse(ncclInvalidArgument, "the communicator has ended");
+    }
+  }
+  communicator->clique->abort(communicator->rank);
+  delete communicator;
+  return ncclSuccess;
+}
+
+// What is enqueued is still done.
+ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
+  const std::lock_guard lock(communicators().mutex);
+  if (communicators().alive.erase(communicator) == 0) return refuse(ncclInvalidArgument, "the communicator has ended");
+  delete communicator;
+  return ncclSuccess;
+}
+
+}  // extern "C"
