@@ -213,6 +213,7 @@ TEST(Options, KeepsEveryRange) {
     EXPECT_NO_THROW(set_option(options, good)) << good;
     EXPECT_SAYS(refusal(bad), "expected ") << bad;
   }
+  EXPECT_SAYS(refusal("device.feed=halved"), "accepted: \"auto\", \"whole\", \"gathered\"");
   EXPECT_SAYS(refusal("device.kind=gpu"), "accepted: \"auto\", \"host\", \"cuda\"");
   EXPECT_SAYS(refusal("device.graphs=1"), "expected true or false");
 }
@@ -456,6 +457,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "device.memory",
                                                "device.execution",
                                                "device.count",
+                                               "device.feed",
                                                "device.index",
                                                "device.graphs",
                                                "device.pinned_memory",
