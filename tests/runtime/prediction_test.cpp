@@ -262,12 +262,12 @@ StepModel thirty_two_layers(double share, bool sharded) {
   return model;
 }
 
-TEST(StepModel, GatheredWeightsHideAsReplicatedOnesDo) {
+TEST(StepModel, GatheredWeightsHideWhereReplicatedOnesDo) {
   for (const bool held : {false, true}) {
     for (const double share : {0.3, 0.6, 0.8}) {
       StepModel replicated = thirty_two_layers(share, false), sharded = thirty_two_layers(share, true);
       replicated.held = sharded.held = held;
-      EXPECT_NEAR(sharded.pipelined(), replicated.pipelined(), 0.03 * replicated.pipelined()) << held << share;
+      EXPECT_LE(sharded.pipelined(), 1.01 * replicated.pipelined()) << held << share;
     }
   }
   // Negative control: where it does not hide, it shows.
