@@ -1,6 +1,7 @@
 // Makes a rank's exchanges with the other ranks as they fall due in the parameter server: gradients to the rank that
-// has the shard, sums of squares, new weights, or weights for a visit. A thread of its own starts them, asks whether they are done, and says so
-// to the server; none waits for another. It also tells the next rank, every second, that this one is alive.
+// has the shard, sums of squares, new weights, or weights for a visit. A thread of its own starts them, asks whether
+// they are done, and says so to the server; none waits for another. It also tells the next rank, every second, that
+// this one is alive.
 #pragma once
 
 #include <array>
@@ -23,7 +24,8 @@ class Courier {
  public:
   // Of several ranks. `ranks`: of the courier's thread alone from now on. `failure`: receives what fails on this
   // thread; and an Error that names the rank before this one where that has said nothing for `timeout` (0: whatever it
-  // takes). All must outlive the courier. Throws Error where the transport has too few channels for so many groups and layers.
+  // takes). All must outlive the courier. Throws Error where the transport has too few channels for so many groups and
+  // layers.
   Courier(eps::ParameterStore& store, collectives::Collectives& ranks, Failure& failure,
           std::chrono::seconds timeout = std::chrono::seconds(0), Trace* trace = nullptr);
   // Between steps, when all updates are complete: the ranks end together. After a failure, or while an exception
