@@ -21,17 +21,8 @@ ExchangeBytes exchange_bytes(const ModelLayout& layout, GroupIndex group, const 
   ExchangeBytes bytes;
   if (options.rank.count == 1 || spec.gradient_elements() == 0 || layout.uses(group) == 0) return bytes;
   const std::vector<ShardCut> cuts = shard_cuts(spec, options.rank.count, options.whole_tensors());
-  const ShardCut& begin = cuts[static_cast<std::size_t>(options.rank.index)];
-  const ShardCut& end = cuts[static_cast<std::size_t>(options.rank.index) + 1];
-  std::int64_t all = 0, own = 0;  // elements of a device's
-  for (const LayerSpec& layer : layout.layers) {
-    for (const LayerPart& part : layer.parts) {
-      if (part.group != group) continue;
-      const std::int64_t last = part.begin + layout.gradient_elements_of(part);
-      all += last - part.begin;
-      own += std::max<std::int64_t>(std::min(last, end.gradient) - std::max(part.begin, begin.gradient), 0);
-    }
-  }
+  const std::int64_t all = elements_of_uses(layout, group, {0, spec.gradient_elements()});
+  const std::int64_t own = elements_of_uses(layout, group, gradients_of_rank(cuts, options.rank.index));
   const Bytes element = static_cast<Bytes>(options.sent_gradients()) * size_of(options.sent_type());
   bytes.gradients = {static_cast<Bytes>(all - own) * element,
                      static_cast<Bytes>((options.rank.count - 1) * own) * element};
@@ -48,12 +39,10 @@ collectives::Traffic visit_bytes(const ModelLayout& layout, LayerIndex layer, co
     const GroupSpec& group = layout.groups[static_cast<std::size_t>(part.group)];
     if (!options.shards_wire_of(group)) continue;
     const std::vector<ShardCut> cuts = shard_cuts(group, options.rank.count, options.whole_tensors());
-    const auto rank = static_cast<std::size_t>(options.rank.index);
-    const std::int64_t all = layout.elements_of(part), end = part.begin + all;
-    const std::int64_t own =
-        std::max<std::int64_t>(std::min(end, cuts[rank + 1].wire) - std::max(part.begin, cuts[rank].wire), 0);
+    const ElementRange all{part.begin, part.begin + layout.elements_of(part)};
+    const std::int64_t own = all.common(wire_of_rank(cuts, options.rank.index)).count();
     bytes.sent += static_cast<Bytes>((options.rank.count - 1) * own) * size_of(options.wire);
-    bytes.received += static_cast<Bytes>(all - own) * size_of(options.wire);
+    bytes.received += static_cast<Bytes>(all.count() - own) * size_of(options.wire);
   }
   return bytes;
 }

@@ -10,26 +10,17 @@ std::size_t buffers(const StoreOptions& options) {
   return static_cast<std::size_t>(options.staging_slots / options.devices);
 }
 
-// Elements [begin, end) of a group, of all its uses together; where layers are exchanged, of as many as it may have.
-std::int64_t elements_of_uses(const ModelLayout& layout, GroupIndex group, std::int64_t begin, std::int64_t end) {
-  if (layout.exchange) return (end - begin) * (1 + layout.exchange->further_uses);
-  std::int64_t elements = 0;
-  for (const LayerSpec& layer : layout.layers) {
-    for (const LayerPart& part : layer.parts) {
-      if (part.group != group) continue;
-      const std::int64_t last = std::min(part.begin + layout.gradient_elements_of(part), end);
-      elements += std::max<std::int64_t>(last - std::max(part.begin, begin), 0);
-    }
-  }
-  return elements;
+// Of all uses together; where layers are exchanged, of as many as the group may have.
+std::int64_t most_elements(const ModelLayout& layout, GroupIndex group, ElementRange range) {
+  if (layout.exchange) return range.count() * (1 + layout.exchange->further_uses);
+  return elements_of_uses(layout, group, range);
 }
 
 Bytes received_bytes(const ModelLayout& layout, GroupIndex group, const StoreOptions& options) {
   const GroupSpec& spec = layout.groups[static_cast<std::size_t>(group)];
   if (spec.gradient_elements() == 0) return 0;
   const std::vector<ShardCut> cuts = shard_cuts(spec, options.rank.count, options.whole_tensors());
-  const auto own = static_cast<std::size_t>(options.rank.index);
-  const auto shard = static_cast<Bytes>(elements_of_uses(layout, group, cuts[own].gradient, cuts[own + 1].gradient));
+  const auto shard = static_cast<Bytes>(most_elements(layout, group, gradients_of_rank(cuts, options.rank.index)));
   const int ranks = options.sums_devices() ? options.rank.count : options.rank.count - 1;
   return shard * static_cast<Bytes>(ranks * options.sent_gradients()) * size_of(options.sent_type());
 }
@@ -51,7 +42,7 @@ std::vector<Bytes> sum_sizes(const ModelLayout& layout, const StoreOptions& opti
   std::int64_t most = 0;
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
     const std::int64_t all = layout.groups[i].gradient_elements();
-    most = std::max(most, elements_of_uses(layout, static_cast<GroupIndex>(i), 0, all));
+    most = std::max(most, most_elements(layout, static_cast<GroupIndex>(i), {0, all}));
   }
   return std::vector<Bytes>(buffers(options), static_cast<Bytes>(most) * size_of(options.sent_type()));
 }

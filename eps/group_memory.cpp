@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
 #include <utility>
 
 #include "l2l/errors.h"
@@ -57,20 +56,20 @@ std::vector<ShardCut> cuts_of(const GroupSpec& group, const StoreOptions& option
   return shard_cuts(group, options.rank.count, options.whole_tensors());
 }
 
-// Elements of the wire on this rank, whose shard lies between two cuts.
-std::pair<std::int64_t, std::int64_t> wire_of_rank(const GroupSpec& group, const StoreOptions& options,
-                                                   const ShardCut& begin, const ShardCut& end) {
-  if (options.shards_wire_of(group)) return {begin.wire, end.wire};
+// Elements of the wire that are on this rank.
+ElementRange wire_here(const GroupSpec& group, const StoreOptions& options, std::span<const ShardCut> cuts) {
+  if (options.shards_wire_of(group)) return wire_of_rank(cuts, options.rank.index);
   return {0, group.elements};
 }
 
-// Of the shard between two cuts.
-Fields fields_of(const GroupSpec& group, const StoreOptions& options, const ShardCut& begin, const ShardCut& end) {
+// Of this rank's shard.
+Fields fields_of(const GroupSpec& group, const StoreOptions& options, std::span<const ShardCut> cuts) {
+  const auto rank = static_cast<std::size_t>(options.rank.index);
+  const ShardCut &begin = cuts[rank], &end = cuts[rank + 1];
   const auto trained = static_cast<Bytes>(end.gradient - begin.gradient);
   const auto scales = static_cast<Bytes>(end.scale - begin.scale) * sizeof(std::uint16_t);
   const MomentFormat formats[2] = {options.moments.first, options.moments.second};
-  const auto [wire_begin, wire_end] = wire_of_rank(group, options, begin, end);
-  FieldPlacer placer(static_cast<Bytes>(wire_end - wire_begin) * size_of(options.wire));
+  FieldPlacer placer(static_cast<Bytes>(wire_here(group, options, cuts).count()) * size_of(options.wire));
   Fields fields;
   fields.master = placer.add(trained * optimizers::master_bytes(optimizers::master_format(options.wire)));
   for (int i = 0; i < optimizers::moments_of(options.optimizer); ++i) {
@@ -109,9 +108,7 @@ void write_wire(void* wire, DType type, std::span<const float> source) {
 }  // namespace
 
 Bytes GroupMemory::bytes(const GroupSpec& group, const StoreOptions& options) {
-  const std::vector<ShardCut> cuts = cuts_of(group, options);
-  const auto rank = static_cast<std::size_t>(options.rank.index);
-  return fields_of(group, options, cuts[rank], cuts[rank + 1]).end;
+  return fields_of(group, options, cuts_of(group, options)).end;
 }
 
 Bytes GroupMemory::list_bytes(const GroupSpec& group, const StoreOptions& options) {
@@ -129,12 +126,12 @@ GroupMemory::GroupMemory(const GroupSpec& group, const StoreOptions& options, Me
       rank_(options.rank.index),
       cuts_(cuts_of(group, options)),
       shards_wire_(options.shards_wire_of(group)),
+      wire_here_(eps::wire_here(group, options, cuts_)),
       wire_type_(options.wire),
       formats_(options.moments),
       seed_(options.seed),
       id_(group.id) {
-  std::tie(wire_begin_, wire_end_) = wire_of_rank(group, options, shard_begin(), shard_end());
-  const Fields fields = fields_of(group, options, shard_begin(), shard_end());
+  const Fields fields = fields_of(group, options, cuts_);
   std::byte* const base = memory.allocate(fields.end, "weights and moments of " + group.name);
   wire_ = base;
   if (fields.master > 0) master_ = base + fields.master;
@@ -199,13 +196,13 @@ bool GroupMemory::has_statistics() const {
 
 std::span<const std::byte> GroupMemory::wire(std::int64_t begin, std::int64_t end) const {
   if (begin == end) return {};
-  if (begin < wire_begin_ || end > wire_end_) {
-    throw Error("rank " + std::to_string(rank_) + " has elements " + std::to_string(wire_begin_) + " to " +
-                std::to_string(wire_end_) + " of a group's wire; " + std::to_string(begin) + " to " +
+  if (begin < wire_here_.begin || end > wire_here_.end) {
+    throw Error("rank " + std::to_string(rank_) + " has elements " + std::to_string(wire_here_.begin) + " to " +
+                std::to_string(wire_here_.end) + " of a group's wire; " + std::to_string(begin) + " to " +
                 std::to_string(end) + " are asked for");
   }
   const Bytes size = size_of(wire_type_);
-  return {wire_ + static_cast<Bytes>(begin - wire_begin_) * size, static_cast<Bytes>(end - begin) * size};
+  return {wire_ + static_cast<Bytes>(begin - wire_here_.begin) * size, static_cast<Bytes>(end - begin) * size};
 }
 
 std::span<std::byte> GroupMemory::wire(std::int64_t begin, std::int64_t end) {
@@ -232,12 +229,12 @@ void GroupMemory::expect_owned(std::size_t parameter, std::int64_t first, std::s
 
 bool GroupMemory::wire_overflows() const {
   if (wire_type_ != DType::f16) return false;
-  const std::span halves(reinterpret_cast<const f16*>(wire_), static_cast<std::size_t>(wire_end_ - wire_begin_));
+  const std::span halves(reinterpret_cast<const f16*>(wire_), static_cast<std::size_t>(wire_here_.count()));
   return std::ranges::any_of(halves, [](f16 value) { return (value.bits & 0x7fff) == 0x7c00; });
 }
 
 std::byte* GroupMemory::wire_of(std::size_t parameter, std::int64_t first) const {
-  return wire_ + static_cast<Bytes>(places_[parameter].begin + first - wire_begin_) * size_of(wire_type_);
+  return wire_ + static_cast<Bytes>(places_[parameter].begin + first - wire_here_.begin) * size_of(wire_type_);
 }
 
 // Of elements from `first` of a parameter.
@@ -296,12 +293,12 @@ void GroupMemory::write_master(std::size_t parameter, std::int64_t first, std::s
     Streams streams;
     if (own) {
       streams = master_streams(parameter, first, count);
-    } else {
+    } else if (!shards_wire()) {
       streams.count = count;
       streams.wire = wire_of(parameter, first);
       streams.master = masters_of_others.data();
     }
-    if (own || !shards_wire()) {
+    if (streams.count > 0) {
       optimizers::kernels().store_master[static_cast<std::size_t>(master_format())](streams, source.data());
     }
     source = source.subspan(count);

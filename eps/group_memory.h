@@ -156,7 +156,7 @@ class GroupMemory {
   int rank_;
   std::vector<ShardCut> cuts_;
   bool shards_wire_;
-  std::int64_t wire_begin_, wire_end_;  // elements that are here
+  ElementRange wire_here_;  // elements
   DType wire_type_;
   optimizers::MomentFormats formats_;
   std::uint64_t seed_;

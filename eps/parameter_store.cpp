@@ -63,10 +63,9 @@ Bytes ParameterStore::bytes_moved(const ModelLayout& layout, const StoreOptions&
       const bool checked_by_device = options.device_squares && options.devices == 1 && options.rank.count == 1 &&
                                      layout.uses(part.group) == 1 && std::ranges::count_if(layer.parts, trained) == 1 &&
                                      !layout.groups[static_cast<std::size_t>(part.group)].has_statistics();
-      const auto [begin, end] = Implementation::shard_of(layout.groups[static_cast<std::size_t>(part.group)], options);
-      const std::int64_t from = std::max(part.begin, begin);
-      const std::int64_t to = std::min(part.begin + layout.gradient_elements_of(part), end);
-      const Bytes gradients = static_cast<Bytes>(std::max<std::int64_t>(to - from, 0)) * size_of(options.sent_type());
+      const ElementRange own = Implementation::shard_of(layout.groups[static_cast<std::size_t>(part.group)], options);
+      const Bytes gradients =
+          static_cast<Bytes>(gradients_of(layout, part).common(own).count()) * size_of(options.sent_type());
       bytes +=
           (checked_by_device ? 1 : 2) * static_cast<Bytes>(options.sent_gradients() * options.rank.count) * gradients;
       bytes += Implementation::sum_traffic(layout.gradient_elements_of(part), options);

@@ -9,10 +9,8 @@
 
 namespace l2l::eps {
 
-ParameterStore::Implementation::Range ParameterStore::Implementation::shard(GroupIndex group, int rank) const {
-  const std::span<const ShardCut> cuts = groups[static_cast<std::size_t>(group)].memory.cuts();
-  const auto r = static_cast<std::size_t>(rank);
-  return {cuts[r].gradient, cuts[r + 1].gradient};
+ElementRange ParameterStore::Implementation::shard(GroupIndex group, int rank) const {
+  return gradients_of_rank(groups[static_cast<std::size_t>(group)].memory.cuts(), rank);
 }
 
 std::vector<std::vector<ParameterStore::Implementation::Use>> ParameterStore::Implementation::uses_of_groups() const {
@@ -20,9 +18,8 @@ std::vector<std::vector<ParameterStore::Implementation::Use>> ParameterStore::Im
   for (LayerIndex layer = 0; static_cast<std::size_t>(layer) < layout.layers.size(); ++layer) {
     const std::vector<LayerPart>& parts = layer_at(layer).parts;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      const Range elements{parts[i].begin, parts[i].begin + layout.gradient_elements_of(parts[i])};
       uses_by_group[static_cast<std::size_t>(parts[i].group)].push_back(
-          {elements, hand_over.contribution(layer, i, /*device=*/0, /*rank=*/0)});
+          {gradients_of(layout, parts[i]), hand_over.contribution(layer, i, /*device=*/0, /*rank=*/0)});
     }
   }
   return uses_by_group;
@@ -41,7 +38,7 @@ void ParameterStore::Implementation::add_gradients(RankExchange& exchange) {
   GroupData& group = groups[static_cast<std::size_t>(index)];
   const Bytes size = size_of(options.sent_type());
   const auto bytes_of = [&](std::int64_t elements) { return static_cast<Bytes>(elements) * size; };
-  const Range own = own_shard(index);
+  const ElementRange own = own_shard(index);
   std::byte* at = exchanged.received.data(group.received_slot);
   if (options.sums_devices()) {  // this rank's sums are there
     for (const Use& use : uses[static_cast<std::size_t>(index)]) at += bytes_of(use.elements.common(own).count());
@@ -50,7 +47,7 @@ void ParameterStore::Implementation::add_gradients(RankExchange& exchange) {
     if (peer == options.rank.index) continue;
     const std::byte* sums = group.sum_slot >= 0 ? exchanged.sums.data(group.sum_slot) : nullptr;
     for (const Use& use : uses[static_cast<std::size_t>(index)]) {
-      const Range taken = use.elements.common(own), sent = use.elements.common(shard(index, peer));
+      const ElementRange taken = use.elements.common(own), sent = use.elements.common(shard(index, peer));
       for (int which = 0; which < options.sent_gradients(); ++which) {
         if (sent.count() > 0) {
           const std::byte* mine =
@@ -82,9 +79,8 @@ void ParameterStore::Implementation::add_squares(RankExchange& exchange) {
 void ParameterStore::Implementation::add_wire(RankExchange& exchange) {
   GroupMemory& memory = groups[static_cast<std::size_t>(exchange.what.group)].memory;
   const auto wire = [&](int rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    const std::int64_t first = memory.cuts()[r].wire, end = memory.cuts()[r + 1].wire;
-    return memory.wire(first, end);
+    const ElementRange own = wire_of_rank(memory.cuts(), rank);
+    return memory.wire(own.begin, own.end);
   };
   add_all_gather(exchange, wire);
 }
@@ -123,8 +119,8 @@ std::optional<RankExchange> ParameterStore::next_exchange(std::chrono::nanosecon
         case ExchangeKind::wire:
           self.add_wire(exchange);
           break;
-        case ExchangeKind::visit:
-          break;  // below
+        case ExchangeKind::visit:  // of no group
+          break;
       }
       return exchange;
     }

@@ -32,14 +32,14 @@ void ParameterStore::Implementation::sum(const Work& work, Lane& lane) {
     const std::size_t first = use.first + static_cast<std::size_t>(options.rank.index * options.devices);
     const Contributions pushed{std::span(group.gradients).subspan(first, static_cast<std::size_t>(devices)),
                                options.gradients, static_cast<std::size_t>(devices)};
-    const auto sum_to = [&](float* sums, Range range) {
+    const auto sum_to = [&](float* sums, ElementRange range) {
       lane.workers.parallel_for((range.count() + kPiece - 1) / kPiece, [&](std::int64_t piece, int) {
         const std::int64_t from = range.begin + piece * kPiece;
         const auto count = static_cast<std::size_t>(std::min(kPiece, range.end - from));
         sum_over_devices(pushed, from, {sums + piece * kPiece, count});
       });
     };
-    const Range all = use.elements, mine = all.common(own_shard(index));
+    const ElementRange all = use.elements, mine = all.common(own_shard(index));
     sum_to(sent, {all.begin, mine.begin});
     sum_to(own, mine);
     sum_to(sent + (mine.end - all.begin), {mine.end, all.end});
@@ -66,7 +66,7 @@ void ParameterStore::Implementation::take_sums(GroupIndex index) {
   group.gradients.resize(group.gradients.size() / static_cast<std::size_t>(options.devices));
   const std::byte* at = exchanged.received.data(group.received_slot);
   for (const Use& use : uses[static_cast<std::size_t>(index)]) {
-    const Range mine = use.elements.common(own_shard(index));
+    const ElementRange mine = use.elements.common(own_shard(index));
     group.gradients[sent_place(use, 0, options.rank.index)] = {at, mine.begin, mine.end};
     at += static_cast<Bytes>(mine.count()) * size_of(options.sent_type());
   }

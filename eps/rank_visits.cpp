@@ -35,27 +35,24 @@ void ParameterStore::Implementation::add_visit(VisitId id, RankExchange& exchang
   parts.clear();
   for (const LayerPart& part : layer_at(exchange.layer).parts) {
     const GroupMemory& memory = groups[static_cast<std::size_t>(part.group)].memory;
-    const Range all{part.begin, part.begin + layout.elements_of(part)};
+    const ElementRange all{part.begin, part.begin + layout.elements_of(part)};
     const auto offset = [&](std::int64_t element) {
       return static_cast<Bytes>(part.offset + element - all.begin) * size;
     };
-    const auto add_part = [&](const std::byte* data, Range range) {
+    const auto add_part = [&](const std::byte* data, ElementRange range) {
       if (range.count() > 0) parts.push_back({data, static_cast<Bytes>(range.count()) * size, offset(range.begin)});
     };
     if (!memory.shards_wire()) {
       add_part(memory.wire(all.begin, all.end).data(), all);
       continue;
     }
-    const auto of_rank = [&](int rank) {
-      const auto r = static_cast<std::size_t>(rank);
-      return all.common({memory.cuts()[r].wire, memory.cuts()[r + 1].wire});
-    };
+    const auto of_rank = [&](int rank) { return all.common(wire_of_rank(memory.cuts(), rank)); };
     const auto slot_at = [&](std::int64_t element) { return visits.slot(id) + offset(element); };
-    const Range own = of_rank(options.rank.index);
+    const ElementRange own = of_rank(options.rank.index);
     const std::span<const std::byte> mine = memory.wire(own.begin, own.end);
     for (int peer = 0; peer < options.rank.count; ++peer) {
       if (peer == options.rank.index) continue;
-      const Range its = of_rank(peer);
+      const ElementRange its = of_rank(peer);
       if (!mine.empty()) exchange.sent.push_back({peer, mine});
       if (its.count() > 0) {
         exchange.received.push_back({peer, {slot_at(its.begin), static_cast<Bytes>(its.count()) * size}});

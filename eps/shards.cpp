@@ -53,6 +53,26 @@ std::vector<ShardCut> shard_cuts(const GroupSpec& group, int ranks, bool whole_t
   return cuts;
 }
 
+ElementRange gradients_of_rank(std::span<const ShardCut> cuts, int rank) {
+  const auto r = static_cast<std::size_t>(rank);
+  return {cuts[r].gradient, cuts[r + 1].gradient};
+}
+
+ElementRange wire_of_rank(std::span<const ShardCut> cuts, int rank) {
+  const auto r = static_cast<std::size_t>(rank);
+  return {cuts[r].wire, cuts[r + 1].wire};
+}
+
+std::int64_t elements_of_uses(const ModelLayout& layout, GroupIndex group, ElementRange range) {
+  std::int64_t elements = 0;
+  for (const LayerSpec& layer : layout.layers) {
+    for (const LayerPart& part : layer.parts) {
+      if (part.group == group) elements += gradients_of(layout, part).common(range).count();
+    }
+  }
+  return elements;
+}
+
 // The largest first, each to whoever has least so far (Graham, 1969); then the ranks are ordered by what they got.
 std::vector<int> group_writers(std::span<const Bytes> groups, int ranks) {
   std::vector<std::size_t> order(groups.size());

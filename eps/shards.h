@@ -1,6 +1,7 @@
 // How the ranks of a run share the parameter server: each has a shard of every group, which it alone updates.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -26,10 +27,31 @@ struct ShardCut {
   bool operator==(const ShardCut&) const = default;
 };
 
+// Elements [begin, end).
+struct ElementRange {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t count() const { return end - begin; }
+  // Of it, what lies in `other` too; where nothing does, an end of it.
+  ElementRange common(ElementRange other) const {
+    return {std::clamp(other.begin, begin, end), std::clamp(other.end, begin, end)};
+  }
+};
+
 // Rank r has what lies between cuts r and r + 1, which may be nothing: about the same number of trained elements as
 // every other one. Cuts lie at blocks, so that no bit of an update depends on them, and with `whole_tensors` only where
 // tensors begin. There are ranks + 1. Pure.
 std::vector<ShardCut> shard_cuts(const GroupSpec& group, int ranks, bool whole_tensors);
+
+// What a rank has of a group's gradients, and of its wire. `cuts`: shard_cuts().
+ElementRange gradients_of_rank(std::span<const ShardCut> cuts, int rank);
+ElementRange wire_of_rank(std::span<const ShardCut> cuts, int rank);
+
+// Elements of its group's gradients that a part of a layer brings.
+inline ElementRange gradients_of(const ModelLayout& layout, const LayerPart& part) {
+  return {part.begin, part.begin + layout.gradient_elements_of(part)};
+}
+// How many elements all uses of a group bring together of `range`.
+std::int64_t elements_of_uses(const ModelLayout& layout, GroupIndex group, ElementRange range);
 
 // The rank that writes each group, whole, into checkpoints: about the same number of bytes on every rank, and on none
 // fewer than on rank 0, which has more to do. `groups`: their bytes. Pure.

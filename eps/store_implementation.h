@@ -2,7 +2,6 @@
 // for each lane (a NUMA node that has workers). Private to eps/.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -87,21 +86,15 @@ struct ParameterStore::Implementation {
   StepVerdict close_step();  // throws NumericError
 
   // Of several ranks (rank_exchange.cpp).
-  struct Range {
-    std::int64_t begin = 0, end = 0;
-    std::int64_t count() const { return end - begin; }
-    // Of it, what lies in `other` too; where nothing does, an end of it.
-    Range common(Range other) const { return {std::clamp(other.begin, begin, end), std::clamp(other.end, begin, end)}; }
-  };
   struct Use {
-    Range elements;     // of the group's gradients
-    std::size_t first;  // of its contributions, of all ranks
+    ElementRange elements;  // of the group's gradients
+    std::size_t first;      // of its contributions, of all ranks
   };
   static Bytes gathered_bytes(const ModelLayout& layout, const StoreOptions& options);
   std::vector<std::vector<Use>> uses_of_groups() const;
   // Elements of the group's gradients.
-  Range shard(GroupIndex group, int rank) const;
-  Range own_shard(GroupIndex group) const { return shard(group, options.rank.index); }
+  ElementRange shard(GroupIndex group, int rank) const;
+  ElementRange own_shard(GroupIndex group) const { return shard(group, options.rank.index); }
   // Index in GroupData::gradients of what a rank sends of a use: number `which` of sent_gradients().
   std::size_t sent_place(const Use& use, int which, int rank) const;
   void begin_sum(GroupIndex group);
@@ -146,7 +139,7 @@ struct ParameterStore::Implementation {
   }
   Bytes gradient_traffic(const GroupData& group) const;
   // Elements of its gradients that are this rank's.
-  static std::pair<std::int64_t, std::int64_t> shard_of(const GroupSpec& group, const StoreOptions& options);
+  static ElementRange shard_of(const GroupSpec& group, const StoreOptions& options);
   static Bytes state_traffic(const GroupSpec& group, const StoreOptions& options);
   static Bytes sum_traffic(std::int64_t elements, const StoreOptions& options);  // of a use
 

@@ -107,34 +107,28 @@ void ParameterStore::Implementation::add_work(Bytes bytes, Clock::time_point beg
 
 Bytes ParameterStore::Implementation::gradient_traffic(const GroupData& group) const {
   Bytes bytes = 0;
-  const GroupMemory& memory = group.memory;
+  const ElementRange own = gradients_of_rank(group.memory.cuts(), options.rank.index);
   for (const Contribution& part : group.gradients) {
-    const std::int64_t begin = std::max(part.begin, memory.shard_begin().gradient);
-    const std::int64_t end = std::min(part.end, memory.shard_end().gradient);
-    if (end > begin) bytes += static_cast<Bytes>(end - begin) * size_of(options.sent_type());
+    bytes += static_cast<Bytes>(own.common({part.begin, part.end}).count()) * size_of(options.sent_type());
   }
   return bytes;
 }
 
-std::pair<std::int64_t, std::int64_t> ParameterStore::Implementation::shard_of(const GroupSpec& group,
-                                                                               const StoreOptions& options) {
+ElementRange ParameterStore::Implementation::shard_of(const GroupSpec& group, const StoreOptions& options) {
   if (options.rank.count == 1) return {0, group.gradient_elements()};
-  const std::vector<ShardCut> cuts = shard_cuts(group, options.rank.count, options.whole_tensors());
-  const auto rank = static_cast<std::size_t>(options.rank.index);
-  return {cuts[rank].gradient, cuts[rank + 1].gradient};
+  return gradients_of_rank(shard_cuts(group, options.rank.count, options.whole_tensors()), options.rank.index);
 }
 
 // Master and moments are read and written, an f16 wire only written. The second pass of LAMB is not counted.
 Bytes ParameterStore::Implementation::state_traffic(const GroupSpec& group, const StoreOptions& options) {
   const optimizers::MomentFormat formats[] = {options.moments.first, options.moments.second};
   const std::vector<std::int64_t> gradients = group.gradient_offsets();
-  const auto [begin, end] = shard_of(group, options);
+  const ElementRange own = shard_of(group, options);
   Bytes bytes = 0;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (gradients[i] < 0) continue;
-    const std::int64_t from = std::max(gradients[i], begin);
-    const std::int64_t to = std::min(gradients[i] + group.parameters[i].shape.elements(), end);
-    const auto elements = static_cast<Bytes>(std::max<std::int64_t>(to - from, 0));
+    const ElementRange all{gradients[i], gradients[i] + group.parameters[i].shape.elements()};
+    const auto elements = static_cast<Bytes>(all.common(own).count());
     bytes += elements * (2 * sizeof(float) + (options.wire == DType::f16 ? size_of(options.wire) : 0));
     for (int i = 0; i < optimizers::moments_of(options.optimizer); ++i) {
       bytes += 2 * (elements * optimizers::code_bytes(formats[i]) + optimizers::scale_bytes(formats[i], elements));

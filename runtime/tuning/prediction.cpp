@@ -30,10 +30,10 @@ VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
 }
 
 // In a step; `wire` has what is gathered for visits as well.
-eps::ExchangeBytes exchanged(const RunPlan& plan, const eps::StoreOptions& store) {
-  const ModelLayout& layout = plan.model.layout;
+eps::ExchangeBytes exchanged(const ModelLayout& layout, const std::vector<VisitWork>& work,
+                             const eps::StoreOptions& store) {
   eps::ExchangeBytes sum;
-  for (const VisitWork& visit : step_work(plan)) {
+  for (const VisitWork& visit : work) {
     if (visit.weights.count > 0) sum.wire = sum.wire + eps::visit_bytes(layout, visit.layer, store);
   }
   for (std::size_t group = 0; group < layout.groups.size(); ++group) {
@@ -47,11 +47,11 @@ eps::ExchangeBytes exchanged(const RunPlan& plan, const eps::StoreOptions& store
 
 // The store of the node that has most to exchange, for which the others wait: of small groups some have more than
 // others.
-eps::StoreOptions of_busiest(const RunPlan& plan) {
+eps::StoreOptions of_busiest(const RunPlan& plan, const std::vector<VisitWork>& work) {
   eps::StoreOptions busiest = plan.store, store = plan.store;
   Bytes most = 0;
   for (store.rank.index = 0; store.rank.index < store.rank.count; ++store.rank.index) {
-    const eps::ExchangeBytes bytes = exchanged(plan, store);
+    const eps::ExchangeBytes bytes = exchanged(plan.model.layout, work, store);
     const Bytes either = (bytes.gradients + bytes.squares + bytes.wire).either();
     if (either > most) busiest = store;
     most = std::max(most, either);
@@ -80,7 +80,7 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
   const std::vector<VisitWork> work = step_work(plan);
   for (const VisitWork& visit : work) model.visits.push_back(cost_of(visit, costs));
   const Cost update = share_of_updates(plan) * costs.parameter_update();
-  const eps::StoreOptions busiest = of_busiest(plan);
+  const eps::StoreOptions busiest = of_busiest(plan, work);
   model.wire_slots = plan.store.wire_slots;
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (work[i].weights.count > 0) {
@@ -110,7 +110,7 @@ NodesPrediction predict_nodes(const RunPlan& plan) {
   NodesPrediction nodes;
   nodes.nodes = plan.store.rank.count;
   nodes.limit = plan.store.too_many();
-  const auto [gradients, squares, wire] = exchanged(plan, plan.store);
+  const auto [gradients, squares, wire] = exchanged(plan.model.layout, step_work(plan), plan.store);
   nodes.network = {gradients.sent, gradients.received, squares.sent, squares.received, wire.sent, wire.received};
   return nodes;
 }

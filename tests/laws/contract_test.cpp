@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "tests/laws/counting_device.h"
+#include "tests/laws/measured_memory.h"
 #include "tests/laws/small_run.h"
 
 namespace l2l::contract_law {
@@ -78,19 +79,10 @@ TEST(Contract, DeviceAndPinnedBytesAreExact) {
           options.precision.compute = precision;
           options.optimizer.clip = clip;
           options.device.threads = 2;
-          std::uint64_t pinned = 0, device = 0;
-          device::Device* seen = nullptr;
-          testing::record_on(
-              options, 2,
-              [&](std::unique_ptr<device::HostDevice> inner) {
-                auto counting = std::make_unique<CountingDevice>(std::move(inner), pinned);
-                seen = counting.get();
-                return counting;
-              },
-              [&] { device = seen->peak_bytes(); });
+          const auto [devices, pinned] = testing::measured_memory(options, 2);
           const Trainer trainer(options);
           EXPECT_EQ(pinned, trainer.contract().pinned_bytes) << execution << stash << precision << clip;
-          EXPECT_EQ(device, trainer.contract().device_bytes) << execution << stash << precision << clip;
+          EXPECT_EQ(devices.at(0), trainer.contract().device_bytes) << execution << stash << precision << clip;
         }
       }
     }

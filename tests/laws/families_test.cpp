@@ -2,14 +2,13 @@
 // exact, and the loss falls.
 #include <gtest/gtest.h>
 
-#include "tests/laws/counting_device.h"
+#include "tests/laws/measured_memory.h"
 #include "tests/laws/outcome.h"
 #include "tests/laws/small_run.h"
 
 namespace l2l::families_law {
 namespace {
 
-using testing::CountingDevice;
 using testing::Outcome;
 using testing::SmallRun;
 
@@ -54,19 +53,10 @@ TEST_P(Families, DeviceAndPinnedBytesAreExact) {
       options.transfer.vocabulary_chunk = chunk;
       options.transfer.stash = "host";
       options.device.threads = 2;
-      std::uint64_t pinned = 0, device = 0;
-      device::Device* seen = nullptr;
-      testing::record_on(
-          options, 2,
-          [&](auto inner) {
-            auto counting = std::make_unique<CountingDevice>(std::move(inner), pinned);
-            seen = counting.get();
-            return counting;
-          },
-          [&] { device = seen->peak_bytes(); });
+      const auto [devices, pinned] = testing::measured_memory(options, 2);
       const Trainer trainer(options);
       EXPECT_EQ(pinned, trainer.contract().pinned_bytes) << execution << chunk;
-      EXPECT_EQ(device, trainer.contract().device_bytes) << execution << chunk;
+      EXPECT_EQ(devices.at(0), trainer.contract().device_bytes) << execution << chunk;
     }
   }
 }

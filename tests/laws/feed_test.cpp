@@ -7,7 +7,7 @@
 
 #include "core/fault_point.h"
 #include "runtime/plan/step_work.h"
-#include "tests/laws/counting_device.h"
+#include "tests/laws/measured_memory.h"
 #include "tests/laws/outcome.h"
 #include "tests/laws/small_run.h"
 #include "tests/support/instrumented.h"
@@ -182,19 +182,7 @@ TEST(Feed, EachDeviceHasTheMemoryThatTheContractStates) {
     Options options = options_of(run, 3, "gathered");
     options.model.layers = layers;
     options.transfer.stash = "host";
-    std::uint64_t pinned = 0;
-    std::vector<device::Device*> seen;
-    std::vector<std::uint64_t> measured;
-    testing::record_on(
-        options, 2,
-        [&](std::unique_ptr<device::HostDevice> inner) {
-          auto counting = std::make_unique<testing::CountingDevice>(std::move(inner), pinned);
-          seen.push_back(counting.get());
-          return counting;
-        },
-        [&] {
-          for (const device::Device* device : seen) measured.push_back(device->peak_bytes());
-        });
+    const auto [measured, pinned] = testing::measured_memory(options, 2);
     const MemoryContract contract = Trainer(options).contract();
     EXPECT_EQ(measured, std::vector<std::uint64_t>(3, contract.device_bytes));
     EXPECT_EQ(pinned, contract.pinned_bytes);

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "core/fault_point.h"
-#include "tests/laws/counting_device.h"
+#include "tests/laws/measured_memory.h"
 #include "tests/laws/outcome.h"
 #include "tests/laws/small_run.h"
 #include "tests/laws/watching_device.h"
@@ -303,19 +303,10 @@ TEST_P(ReversibleSettings, DeviceAndPinnedBytesAreExact) {
     Options options = this->options();
     options.device.execution = execution;
     options.device.threads = 2;
-    std::uint64_t pinned = 0, device = 0;
-    device::Device* seen = nullptr;
-    testing::record_on(
-        options, 2,
-        [&](auto inner) {
-          auto counting = std::make_unique<testing::CountingDevice>(std::move(inner), pinned);
-          seen = counting.get();
-          return counting;
-        },
-        [&] { device = seen->peak_bytes(); });
+    const auto [devices, pinned] = testing::measured_memory(options, 2);
     const Trainer trainer(options);
     EXPECT_EQ(pinned, trainer.contract().pinned_bytes) << execution;
-    EXPECT_EQ(device, trainer.contract().device_bytes) << execution;
+    EXPECT_EQ(devices.at(0), trainer.contract().device_bytes) << execution;
   }
 }
 
