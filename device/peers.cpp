@@ -27,7 +27,7 @@ class Barrier {
       changed_.notify_all();
     }
     changed_.wait(lock, [&] { return turn_ != turn || aborted_; });
-    if (turn_ == turn) throw DeviceError("a gather was aborted: another device has failed");
+    if (turn_ == turn) throw DeviceError("an exchange of devices was aborted: another device has failed");
   }
   void abort() {
     {
@@ -60,19 +60,21 @@ class CopyingPeers final : public Peers {
   int count() const override { return static_cast<int>(members_.size()); }
 
   void all_gather(int member, Stream& stream, BufferView whole) override {
-    Member& own = members_[static_cast<std::size_t>(member)];
-    own.whole = whole;
-    own.device.record(*own.brought, stream);
-    barrier_.arrive_and_wait();
-    check_sizes(whole);
-    for (int i = 1; i < count(); ++i) copy(own, (member + i) % count(), stream);
-    own.device.record(*own.gathered, stream);
-    barrier_.arrive_and_wait();
-    // Until they have read this member's slice, it must not change.
-    if (fault_point("peers.overwrite_early")) return;
-    for (const Member& peer : members_) {
-      if (&peer != &own) own.device.wait(stream, *peer.gathered);
-    }
+    exchange(member, stream, whole, [&](int peer, BufferView of_peer) {
+      if (peer == member) return;
+      const Bytes slice = whole.size / members_.size(), begin = static_cast<Bytes>(peer) * slice;
+      device_of(member).copy_from_peer(stream, whole.slice(begin, slice), of_peer.slice(begin, slice));
+    });
+  }
+
+  void all_to_all(int member, Stream& stream, BufferView sent, BufferView received) override {
+    if (received.size != sent.size) throw_sizes(sent.size, received.size);
+    exchange(member, stream, sent, [&](int peer, BufferView of_peer) {
+      const Bytes slice = sent.size / members_.size();
+      const BufferView from = of_peer.slice(static_cast<Bytes>(member) * slice, slice);
+      const BufferView to = received.slice(static_cast<Bytes>(peer) * slice, slice);
+      peer == member ? device_of(member).copy(stream, to, from) : device_of(member).copy_from_peer(stream, to, from);
+    });
   }
 
   void abort() noexcept override { barrier_.abort(); }
@@ -80,25 +82,47 @@ class CopyingPeers final : public Peers {
  private:
   struct Member {
     Device& device;
-    BufferView whole;  // of the call in progress
-    std::unique_ptr<Event> brought, gathered;
+    BufferView given;  // what the others read in the call in progress
+    std::unique_ptr<Event> brought, taken;
   };
 
-  void check_sizes(BufferView whole) const {
-    for (const Member& member : members_) {
-      if (member.whole.size == whole.size && whole.size % members_.size() == 0) continue;
-      throw Error("gather among " + std::to_string(count()) + " devices: of " + std::to_string(whole.size) +
-                  " bytes here, of " + std::to_string(member.whole.size) + " there");
+  Device& device_of(int member) const { return members_[static_cast<std::size_t>(member)].device; }
+
+  // Calls take(peer, its `given`) for all members, in an order of this one's own, when what they give is there.
+  template <typename Take>
+  void exchange(int member, Stream& stream, BufferView given, const Take& take) {
+    Member& own = members_[static_cast<std::size_t>(member)];
+    own.given = given;
+    own.device.record(*own.brought, stream);
+    barrier_.arrive_and_wait();
+    check_sizes(given);
+    for (int i = 0; i < count(); ++i) {
+      const int at = (member + i) % count();
+      const Member& peer = members_[static_cast<std::size_t>(at)];
+      if (at != member && !fault_point("peers.read_early")) own.device.wait(stream, *peer.brought);
+      take(at, peer.given);
+    }
+    own.device.record(*own.taken, stream);
+    barrier_.arrive_and_wait();
+    // Until they have read what this member gives, it must not change.
+    if (fault_point("peers.overwrite_early")) return;
+    for (const Member& peer : members_) {
+      if (&peer != &own) own.device.wait(stream, *peer.taken);
     }
   }
-  void copy(Member& own, int from, Stream& stream) {
-    const Member& peer = members_[static_cast<std::size_t>(from)];
-    const Bytes slice = own.whole.size / members_.size(), begin = static_cast<Bytes>(from) * slice;
-    if (!fault_point("peers.read_early")) own.device.wait(stream, *peer.brought);
-    own.device.copy_from_peer(stream, own.whole.slice(begin, slice), peer.whole.slice(begin, slice));
+
+  [[noreturn]] void throw_sizes(Bytes here, Bytes there) const {
+    throw Error("exchange among " + std::to_string(count()) + " devices: of " + std::to_string(here) +
+                " bytes here, of " + std::to_string(there) + " there");
+  }
+  void check_sizes(BufferView given) const {
+    for (const Member& member : members_) {
+      if (member.given.size == given.size && given.size % members_.size() == 0) continue;
+      throw_sizes(given.size, member.given.size);
+    }
   }
 
-  std::vector<Member> members_;  // `whole`: written by its thread before, and read by all after they have met
+  std::vector<Member> members_;  // `given`: written by its thread before, and read by all after they have met
   Barrier barrier_;
 };
 

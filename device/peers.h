@@ -1,5 +1,4 @@
-// The devices of a process as a group: each brings a slice of some bytes into its memory, and gathers the others'
-// slices from its peers.
+// The devices of a process as a group, which exchange slices of their memory.
 #pragma once
 
 #include <memory>
@@ -24,14 +23,16 @@ class Peers {
   // same calls, of the same sizes, in the same order; a call may block until the others have made theirs. Throws
   // DeviceError after abort(), and Error where sizes are not equal or not divisible.
   virtual void all_gather(int member, Stream& stream, BufferView whole) = 0;
+  // The same, but slice k of `sent` goes to member k, and slice k of `received`, which is as large, comes from it.
+  virtual void all_to_all(int member, Stream& stream, BufferView sent, BufferView received) = 0;
 
   // For a run that has failed on some device, for which the others would wait for ever: calls in progress and later
   // ones throw, and what is enqueued ends with undefined contents.
   virtual void abort() noexcept = 0;
 };
 
-// A group of these devices, which must outlive it. nullptr where they cannot gather: `reason`, a clause for people,
-// says why.
+// A group of these devices, which must outlive it. nullptr where they cannot exchange: `reason`, a clause for people,
+// says why. Calls of one group are in one order; threads that do not agree on it have a group each.
 std::unique_ptr<Peers> make_peers(std::span<Device* const> devices, std::string& reason);
 
 // Of devices of the CUDA module.

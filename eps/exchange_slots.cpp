@@ -7,7 +7,7 @@ namespace l2l::eps {
 namespace {
 
 std::size_t buffers(const StoreOptions& options) {
-  return static_cast<std::size_t>(options.staging_slots / options.devices);
+  return static_cast<std::size_t>(options.staging_slots / options.pushed_gradients());
 }
 
 // Of all uses together; where layers are exchanged, of as many as the group may have.

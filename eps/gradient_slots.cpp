@@ -7,11 +7,11 @@ namespace {
 
 int pool_size(const ModelLayout& layout, const StoreOptions& options) {
   const int further_uses = layout.exchange ? layout.exchange->further_uses : layout.further_uses();
-  return options.staging_slots + options.devices * further_uses;
+  return options.staging_slots + options.pushed_gradients() * further_uses;
 }
 
 Bytes slot_bytes(std::int64_t elements, const StoreOptions& options) {
-  return static_cast<Bytes>(elements) * size_of(options.gradients);
+  return static_cast<Bytes>(elements) * size_of(options.pushed_type());
 }
 
 std::int64_t held_elements(const ModelLayout& layout, std::size_t layer) {
@@ -26,13 +26,13 @@ Bytes GradientSlots::bytes(const ModelLayout& layout, const StoreOptions& option
   }
   Bytes total = 0;
   for (std::size_t i = 0; i < layout.layers.size(); ++i) {
-    total += static_cast<Bytes>(options.devices) * slot_bytes(held_elements(layout, i), options);
+    total += static_cast<Bytes>(options.pushed_gradients()) * slot_bytes(held_elements(layout, i), options);
   }
   return total;
 }
 
 GradientSlots::GradientSlots(const ModelLayout& layout, const StoreOptions& options, MemorySource& memory)
-    : per_layer_(options.holds_gradients()), devices_(static_cast<std::size_t>(options.devices)) {
+    : per_layer_(options.holds_gradients()), devices_(static_cast<std::size_t>(options.pushed_gradients())) {
   const auto add = [&](std::int64_t elements, const std::string& purpose) {
     const Bytes bytes = slot_bytes(elements, options);
     slots_.push_back({bytes > 0 ? memory.allocate(bytes, purpose) : nullptr, 0});
@@ -43,7 +43,7 @@ GradientSlots::GradientSlots(const ModelLayout& layout, const StoreOptions& opti
     return;
   }
   for (std::size_t i = 0; i < layout.layers.size(); ++i) {
-    for (int device = 0; device < options.devices; ++device) {
+    for (int device = 0; device < options.pushed_gradients(); ++device) {
       add(held_elements(layout, i), "held gradients of " + layout.layers[i].name);
     }
   }

@@ -165,7 +165,7 @@ GradientBuffer ParameterStore::gradient_buffer(LayerIndex layer, int device) {
   auto guard = self.lock();
   std::optional<int> slot;
   self.wait(guard, [&] {
-    if (self.hand_over.accepts(layer)) slot = self.slots.take(layer, device);
+    if (self.hand_over.accepts(layer)) slot = self.take_slot(layer, device);
     return slot.has_value();
   });
   buffer.store_ = {this, {*slot}};
@@ -180,7 +180,12 @@ void ParameterStore::push(LayerIndex layer, int device, GradientBuffer gradients
     throw Error("layer " + self.layer_at(layer).name + ": gradients come in a buffer that is not its own");
   }
   const auto guard = self.lock();
-  self.push(layer, device, gradients.store_.get_deleter().slot, squares);
+  const int slot = gradients.store_.get_deleter().slot;
+  if (self.options.devices_sum) {
+    self.push_slice(layer, slot);
+  } else {
+    self.push(layer, device, slot, squares);
+  }
   static_cast<void>(gradients.store_.release());  // the slot is the hand-over's now
   self.notify();
 }

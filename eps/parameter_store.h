@@ -49,7 +49,7 @@ struct StoreOptions {
   // f32: the wire is the master. bf16: split master. f16: the master lies beside the wire; a weight beyond 65504 is
   // infinite on it, and the step overflows.
   DType wire = DType::f32;
-  DType gradients = DType::f32;  // as they arrive: f32 or bf16, and with an f16 wire also f16
+  DType gradients = DType::f32;  // of the devices: f32 or bf16, and with an f16 wire also f16
   UpdateMode update = UpdateMode::eager;
   ClipMode clip = ClipMode::none;
   double max_norm = 1.0;
@@ -58,11 +58,15 @@ struct StoreOptions {
   bool loss_scaling = false;          // gradients come multiplied by a factor, and a step may be skipped
   bool verify = true;                 // checksums of the state: taken when it is written, compared when it is read
   int devices = 1;                    // of this rank
-  Rank rank;                          // of the run; state and updates are those of its shards
-  int threads = 1;                    // workers, where `placement` is empty
-  Placement placement;                // a pool and an updater thread per lane, its groups in the memory of its node
+  // The devices add their gradients among themselves, in fp32, and each brings a slice of the sum. Of several ranks,
+  // for a power of two of devices alone: see sums_devices().
+  bool devices_sum = false;
+  Rank rank;            // of the run; state and updates are those of its shards
+  int threads = 1;      // workers, where `placement` is empty
+  Placement placement;  // a pool and an updater thread per lane, its groups in the memory of its node
   // Gradient buffers where holds_gradients() does not say that each layer has its own, divided among the devices, at
-  // least one each: how far a device may run ahead of the updates, or of what is sent, and of the other devices.
+  // least one each (devices that sum share all): how far a device may run ahead of the updates, or of what is sent, and
+  // of the other devices.
   int staging_slots = 3;
   // Of several ranks: each has its shard of a group's wire alone, unless a parameter of the group is frozen. A layer's
   // wire is gathered for every visit, into one of `wire_slots` slots.
@@ -77,15 +81,19 @@ struct StoreOptions {
   // LAMB compares norms of whole tensors.
   bool whole_tensors() const { return std::holds_alternative<optimizers::LambSettings>(optimizer); }
   bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global || loss_scaling; }
-  // Whether each rank sums its devices' gradients before it sends them, because that is fewer bytes: sums are fp32. A
-  // sum over a power of two of devices is a part of the tree over all (eps/group_gradient.h), so that no bit changes.
-  bool sums_devices() const {
-    return rank.count > 1 && std::has_single_bit(static_cast<unsigned>(devices)) &&
-           static_cast<Bytes>(devices) * size_of(gradients) > sizeof(float);
-  }
+  // What comes from this rank's devices of an element of each use of a group: so many numbers, of this type.
+  int pushed_gradients() const { return devices_sum ? 1 : devices; }
+  DType pushed_type() const { return devices_sum ? DType::f32 : gradients; }
+  // Whether a sum over this rank's devices is fewer bytes than their gradients: sums are fp32.
+  bool sums_are_smaller() const { return static_cast<Bytes>(devices) * size_of(gradients) > sizeof(float); }
+  // Whether a sum over this rank's devices is a part of the tree over all devices (eps/group_gradient.h), so that it
+  // changes no bit.
+  bool sums_are_subtrees() const { return rank.count == 1 || std::has_single_bit(static_cast<unsigned>(devices)); }
+  // Whether the store sums the devices' gradients before they leave for the other ranks.
+  bool sums_devices() const { return rank.count > 1 && !devices_sum && sums_are_smaller() && sums_are_subtrees(); }
   // What a rank sends of an element of each use of a group: so many numbers, of this type.
-  int sent_gradients() const { return sums_devices() ? 1 : devices; }
-  DType sent_type() const { return sums_devices() ? DType::f32 : gradients; }
+  int sent_gradients() const { return sums_devices() ? 1 : pushed_gradients(); }
+  DType sent_type() const { return sums_devices() ? DType::f32 : pushed_type(); }
   // Why so many ranks with so many devices cannot train together; empty: they can.
   std::string too_many() const;
   bool shards_wires() const { return shard_wire && rank.count > 1; }
@@ -134,8 +142,8 @@ class WeightLease {
   std::unique_ptr<ParameterStore, Release> store_;
 };
 
-// Host memory for one layer's gradients from one device, in StoreOptions::gradients. Movable; returned to the store by
-// push() or by its destructor.
+// Host memory for one layer's gradients, in StoreOptions::pushed_type(): of one device, or of all together, which write
+// a slice each. Movable; returned to the store by push() or by its destructor.
 class GradientBuffer {
  public:
   std::byte* data() const { return data_; }
@@ -221,13 +229,13 @@ class ParameterStore {
 
   // Opens step `step` (from 0) with its learning rate. Call before its first push.
   void begin_step(std::uint64_t step, double learning_rate, const GradientScale& scale = {});
-  // Memory for the gradients of `layer` from `device`, with undefined contents. Waits for a free buffer of that device
-  // and for the layer's previous updates.
+  // Memory for the gradients of `layer` from `device`, with undefined contents; where devices sum, the same for all,
+  // each of which asks once in a step. Waits for a free buffer of that device and for the layer's previous updates.
   GradientBuffer gradient_buffer(LayerIndex layer, int device);
-  // Hands over the gradients of `layer` from `device`. The last contribution of a group triggers reduce (in order of
-  // device; of a tied group: head, then embedding) -> check -> update -> encode on the worker pool. `squares`: their
-  // sum of squares, if the device computed it; it replaces the check of a group that has no other contribution, and the
-  // gradients are then read in the update alone.
+  // Hands over the gradients of `layer` from `device`, or its slice. The last contribution of a group triggers reduce
+  // (in order of device; of a tied group: head, then embedding) -> check -> update -> encode on the worker pool.
+  // `squares`: their sum of squares, if the device computed it; it replaces the check of a group that has no other
+  // contribution, and the gradients are then read in the update alone.
   void push(LayerIndex layer, int device, GradientBuffer gradients, std::optional<double> squares = std::nullopt);
   // Waits until every group of the step is reduced and checked, but not for the updates; held updates start here. When
   // a gradient is not finite, either skips the step (GradientScale) or throws NumericError naming step (counted from

@@ -27,7 +27,7 @@ std::vector<std::vector<ParameterStore::Implementation::Use>> ParameterStore::Im
 
 std::size_t ParameterStore::Implementation::sent_place(const Use& use, int which, int rank) const {
   const int sent = options.sent_gradients();
-  return use.first * static_cast<std::size_t>(sent) / static_cast<std::size_t>(options.devices) +
+  return use.first * static_cast<std::size_t>(sent) / static_cast<std::size_t>(options.pushed_gradients()) +
          static_cast<std::size_t>(rank * sent + which);
 }
 

@@ -49,8 +49,9 @@ StoreOptions valid(const StoreOptions& options) {
   if (const std::string why = options.too_many(); !why.empty()) throw BadInput(why);
   optimizers::index_of(options.moments);  // throws where there is no kernel
   require(std::ranges::min(lanes_of(options), {}, &WorkerLane::workers).workers >= 1, "at least one thread is needed");
-  require(options.holds_gradients() || options.staging_slots >= options.devices,
+  require(options.holds_gradients() || options.staging_slots >= options.pushed_gradients(),
           "at least one staging slot per device is needed");
+  require(!options.devices_sum || options.sums_are_subtrees(), "of several ranks, only a power of two of devices sums");
   require(options.clip == ClipMode::none || options.max_norm > 0, "max_norm must be above 0");
   return options;
 }
@@ -78,7 +79,7 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
       failure(run_failure),
       trace(run_trace),
       save_track(run_trace != nullptr ? run_trace->add_track("eps saver") : 0),
-      hand_over(layout, options.devices, options.held(), lanes_of_groups(layout, options), options.rank,
+      hand_over(layout, options.pushed_gradients(), options.held(), lanes_of_groups(layout, options), options.rank,
                 options.sums_devices()),
       slots(layout, options, source),
       exchanged(layout, options, source),
@@ -170,7 +171,7 @@ const LayerSpec& ParameterStore::Implementation::layer_at(LayerIndex layer) cons
 
 Bytes ParameterStore::Implementation::gradient_bytes(LayerIndex layer) const {
   layer_at(layer);
-  return static_cast<Bytes>(layout.gradient_elements(layer)) * size_of(options.gradients);
+  return static_cast<Bytes>(layout.gradient_elements(layer)) * size_of(options.pushed_type());
 }
 
 std::vector<WirePart> ParameterStore::Implementation::wire_parts(const LayerSpec& layer) const {
@@ -189,6 +190,7 @@ void ParameterStore::Implementation::set_wires() {
     if (!options.shards_wires()) wires.push_back(wire_parts(layer));
   }
   uses = uses_of_groups();
+  slices.assign(layout.layers.size(), {});
 }
 
 LayerIndex ParameterStore::Implementation::first_layer(GroupIndex group) const {
@@ -226,6 +228,35 @@ void ParameterStore::Implementation::take_check(GroupIndex index, double sum_of_
   if (!std::isfinite(sum_of_squares)) release_contributions(index);
 }
 
+// Where devices sum, the first takes a slot for all.
+std::optional<int> ParameterStore::Implementation::take_slot(LayerIndex layer, int device) {
+  if (!options.devices_sum) return slots.take(layer, device);
+  Slices& of_layer = slices[static_cast<std::size_t>(layer)];
+  const std::uint64_t own = std::uint64_t{1} << device;
+  if (of_layer.slot < 0) {
+    const std::optional<int> slot = slots.take(layer, /*device=*/0);
+    if (!slot) return slot;
+    of_layer = {*slot, 0, options.devices};
+    slots.share(*slot, options.devices);
+  }
+  if ((of_layer.taken & own) != 0) throw Error("layer " + layer_at(layer).name + ": a device brings two slices");
+  of_layer.taken |= own;
+  return of_layer.slot;
+}
+
+void ParameterStore::Implementation::push_slice(LayerIndex layer, int slot) {
+  Slices& of_layer = slices[static_cast<std::size_t>(layer)];
+  if (of_layer.missing == options.devices && fault_point("eps.lost_contribution")) {
+    std::memset(slots.data(slot), 0, gradient_bytes(layer));
+  }
+  if (--of_layer.missing > 0) {
+    slots.release(slot);
+    return;
+  }
+  of_layer = {};
+  push(layer, /*device=*/0, slot, /*squares=*/std::nullopt);
+}
+
 void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot, std::optional<double> squares) {
   const std::vector<LayerPart>& parts = layer_at(layer).parts;
   const bool checked = squares && options.device_squares && is_whole_gradient(layer_at(layer));
@@ -251,7 +282,7 @@ void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot
     group.gradients.resize(hand_over.contributions(parts[i].group));  // others than before, where layers were exchanged
     group.slots.resize(group.gradients.size(), -1);
     const auto begin = static_cast<Bytes>(like_wire ? parts[i].offset : end);
-    group.gradients[contribution] = {slots.data(slot) + begin * size_of(options.gradients), parts[i].begin,
+    group.gradients[contribution] = {slots.data(slot) + begin * size_of(options.pushed_type()), parts[i].begin,
                                      parts[i].begin + elements};
     group.slots[contribution] = slot;
     end += elements;

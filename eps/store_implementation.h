@@ -45,6 +45,12 @@ struct ParameterStore::Implementation {
     float factor = 1;
     std::uint64_t updates = 0;
   };
+  // Of a layer whose devices sum: the slot that their slices come to.
+  struct Slices {
+    int slot = -1;
+    std::uint64_t taken = 0;  // by device
+    int missing = 0;
+  };
   // The workers of one NUMA node, used by its updater thread alone. A group belongs to one lane, so lanes share only
   // the hand-over, and no lock is held between two transitions.
   struct Lane {
@@ -73,7 +79,9 @@ struct ParameterStore::Implementation {
   // With the mutex held:
   bool leasable(LayerIndex layer, Version version) const;  // throws Error when the version is gone
   LayerIndex first_layer(GroupIndex group) const;          // where it is used first, for people; -1: nowhere
+  std::optional<int> take_slot(LayerIndex layer, int device);
   void push(LayerIndex layer, int device, int slot, std::optional<double> squares);
+  void push_slice(LayerIndex layer, int slot);
   bool is_whole_gradient(const LayerSpec& layer) const;  // its group gets no other contribution
   void take_check(GroupIndex group, double sum_of_squares);
   void release_contributions(GroupIndex group);
@@ -165,6 +173,7 @@ struct ParameterStore::Implementation {
   std::condition_variable changed;  // of the guarded state, or the failure
   HandOver hand_over;               // guarded by mutex
   GradientSlots slots;              // guarded by mutex
+  std::vector<Slices> slices;       // by layer; guarded by mutex
   ExchangeSlots exchanged;          // guarded by mutex
   WireVisits visits;                // guarded by mutex; what it has started holds a lease
   float learning_rate = 0;          // guarded by mutex; of the open step

@@ -118,16 +118,25 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
   const ArenaPlan& parts = *plan.arena;
   weights_ = std::make_unique<transfer::WeightStream>(
       link_, store, parts.views(ArenaPart::weights, arena), own_weights(plan, arena),
-      layer_sizes(plan.model, plan.model.compute).list(), failure, plan.peers.get());
+      layer_sizes(plan.model, plan.model.compute).list(), failure, plan.peers.weights.get());
   const HostStaging host = host_staging(plan.model, plan.execution);
   const BufferView squares{pinned_.allocate(host.squares, "norms of gradients"), host.squares};
   gradients_ =
       std::make_unique<transfer::GradientDrain>(link_, store, parts.views(ArenaPart::drain, arena), squares,
-                                                gradient_sizes(plan.model, plan.execution.gradients).list(), failure);
+                                                gradient_slices(plan.model, plan.execution), failure, device_sums());
   const BufferView staging{pinned_.allocate(host.batch, "batch staging"), host.batch};
   minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches,
                                                plan.options.model.sequence, staging);
   executor_ = make_executor();
+}
+
+transfer::DeviceSums DeviceSide::device_sums() {
+  if (!plan_.execution.sums) return {};
+  const auto one = [&](ArenaPart part) { return plan_.arena->views(part, arena_->view()).front(); };
+  const auto add = [this](device::Stream& stream, LayerIndex layer, BufferView received, BufferView sums) {
+    runner_->sum_over_devices(layer, received, sums, stream);
+  };
+  return {plan_.peers.gradients.get(), one(ArenaPart::exchanged), one(ArenaPart::sums), add};
 }
 
 std::unique_ptr<Executor> DeviceSide::make_executor() {
@@ -146,7 +155,7 @@ std::unique_ptr<Executor> DeviceSide::make_executor() {
 
 void DeviceSide::exchange_blocks() {
   weights_->set_layers(layer_sizes(plan_.model, plan_.model.compute).list());
-  gradients_->set_layers(gradient_sizes(plan_.model, plan_.execution.gradients).list());
+  gradients_->set_layers(gradient_slices(plan_.model, plan_.execution));
   executor_ = make_executor();
 }
 

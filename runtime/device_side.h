@@ -44,9 +44,12 @@ class DeviceSide {
   // Waits until the compute stream is done. Call failure.fail() first, so that no other thread waits for ever.
   ~DeviceSide();
 
-  // Ends the transfer of weights; after a failure, or between passes. Where devices gather, none may free its memory
-  // before all have ended it.
-  void stop_weights() { weights_->stop(); }
+  // Ends the transfer of weights and gradients; after a failure, or between passes. Where devices exchange, none may
+  // free its memory before all have ended it.
+  void stop_transfers() {
+    weights_->stop();
+    gradients_->stop();
+  }
 
   // Between steps: the plan's model has other blocks.
   void exchange_blocks();
@@ -70,6 +73,7 @@ class DeviceSide {
  private:
   void begin(const Pass& pass);
   std::unique_ptr<Executor> make_executor();
+  transfer::DeviceSums device_sums();
 
   const RunPlan& plan_;
   PinnedMemory pinned_;

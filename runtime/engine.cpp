@@ -29,7 +29,11 @@ Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights, R
     parts.push_back(&sides_.back()->minibatch());
   }
   minibatch_ = std::make_unique<Minibatch>(std::move(parts), ranks_);
-  if (plan.peers) gather_abort_ = failure_.on_failure([peers = plan.peers] { peers->abort(); });
+  exchange_abort_ = failure_.on_failure([peers = plan.peers] {
+    for (device::Peers* const group : {peers.weights.get(), peers.gradients.get()}) {
+      if (group != nullptr) group->abort();
+    }
+  });
   ranks_.watch(&failure_);
 }
 
@@ -43,9 +47,9 @@ Engine::~Engine() {
   } catch (const std::exception&) {  // the run has failed
   }
   ranks_.watch(nullptr);
-  if (!failure_.failed()) gather_abort_.reset();  // other runs of the same devices may follow
+  if (!failure_.failed()) exchange_abort_.reset();  // other runs of the same devices may follow
   failure_.fail(std::make_exception_ptr(Error("the run has ended")));
-  for (const auto& side : sides_) side->stop_weights();  // devices may still read each other's memory
+  for (const auto& side : sides_) side->stop_transfers();  // devices may still read each other's memory
 }
 
 template <typename Body>
@@ -133,6 +137,7 @@ LinkCounters Engine::link_counters() const {
     sum.batch_h2d += link.h2d(Traffic::batch);
     sum.results_d2h += link.d2h(Traffic::results);
     sum.weights_gathered += link.gathered();
+    sum.gradients_exchanged += link.exchanged();
   }
   return sum;
 }

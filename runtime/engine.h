@@ -87,7 +87,7 @@ class Engine {
   std::unique_ptr<transfer::Courier> courier_;
   std::vector<std::unique_ptr<DeviceSide>> sides_;  // by device
   std::unique_ptr<Minibatch> minibatch_;
-  Failure::Registration gather_abort_;  // of devices that gather
+  Failure::Registration exchange_abort_;  // of devices that exchange
   const GenerationPlan* generation_plan_ = nullptr;
   RelayThreads relays_;  // last: joins before what the threads use is destroyed
 };

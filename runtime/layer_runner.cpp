@@ -60,6 +60,14 @@ void LayerRunner::add_gradients(int layer, BufferView sums, BufferView others) {
   device_.launch(*compute_, *programs_.of(layer).add, bindings, parameters(layer, 0));
 }
 
+void LayerRunner::sum_over_devices(int layer, BufferView gradients, BufferView sums, device::Stream& stream) const {
+  Bindings bindings;
+  bindings[Region::output_gradient] = gradients;
+  bindings[Region::drained] = sums;
+  device_.launch(stream, *programs_.of(layer).sum, bindings,
+                 {.layer = model_.layout.layers[static_cast<std::size_t>(layer)].id});
+}
+
 // Logits of one token over the rows of the table in `layer`.
 BufferView LayerRunner::logits_of(int layer) const {
   const std::int64_t tokens = std::min(model_.logits_tokens(), model_.outputs() - model_.first_token(layer));

@@ -91,6 +91,8 @@ class LayerRunner {
   void round_gradients(int layer, device::BufferView gradients, device::BufferView drained);
   // sums += others, both of a layer that is trained.
   void add_gradients(int layer, device::BufferView sums, device::BufferView others);
+  // Of the slices of a layer's rounded gradients that came from all devices, in fp32. On any thread.
+  void sum_over_devices(int layer, device::BufferView gradients, device::BufferView sums, device::Stream& stream) const;
 
  private:
   const ModelPrograms& of(int microbatch) const {

@@ -17,6 +17,7 @@ programs=(tools/l2l-train tools/l2l-plan tools/l2l-bench device/cuda/module/libl
   tests/conformance/device/device_conformance_cuda tests/conformance/ops/cuda-op-conformance-gpu
   tests/laws/laws tests/laws/law_constant_memory tests/laws/law_counters_and_equivalence tests/laws/law_pytorch
   tests/laws/law_resume)
+mpi_module=collectives/mpi/libl2l_mpi.so
 
 usage() { sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
@@ -27,10 +28,11 @@ build() {
   [[ -f build-gpu/build.ninja ]] && again=(--reconfigure)
   meson setup "${again[@]}" "${options[@]}" build-gpu ||
     { echo "a library is missing here: build elsewhere with --pack, and check with --build" >&2; return 1; }
+  ninja -C build-gpu -t targets all | grep "^$mpi_module:" >/dev/null && programs+=("$mpi_module")
   ninja -C build-gpu "${programs[@]}"
 }
 
-# The programs, stripped, and those of their libraries that belong neither to the system nor to CUDA.
+# The programs, stripped, and those of their libraries that belong neither to the system nor to CUDA nor to MPI.
 pack() {
   local folder=$1 program library
   mkdir -p "$folder"
@@ -38,7 +40,7 @@ pack() {
     cp "build-gpu/$program" "$folder/" && strip --strip-unneeded "$folder/$(basename "$program")" || return 1
     while read -r library; do
       case $(basename "$library") in
-        libc.so* | libm.so* | libdl.so* | librt.so* | libpthread.so* | ld-linux* | libcu* | libstdc++* | libgcc_s*) ;;
+        libc.so* | libm.so* | libdl.so* | librt.so* | libpthread.so* | ld-linux* | libcu* | libstdc++* | libgcc_s* | libmpi* | libopen-*) ;;
         *) cp -L "$library" "$folder/" ;;
       esac
     done < <(ldd "build-gpu/$program" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p')
@@ -126,6 +128,11 @@ run_checks() {
   check "law: gradients, losses (PyTorch)" 120 "$bin/law_pytorch"
   check "law: resume" 300 "$bin/law_resume" '--gtest_filter=*/Resume.*'
   shards 3 "laws of families and own layers" 300 "$bin/laws" "--gtest_filter=-$not_for_one_gpu"
+  if command -v mpirun >/dev/null && [[ -e $bin/libl2l_mpi.so ]]; then
+    check "ranks that share the GPU" 300 python3 tests/tools/ranks_test.py "$bin" mpirun - \
+      Ranks.test_parts_give_the_same_bits_on_any_number_of_devices_and_ranks \
+      Ranks.test_parts_go_on_on_any_number_of_ranks Ranks.test_a_rank_that_dies_ends_all_and_what_was_saved_goes_on
+  fi
   unset L2L_TEST_DEVICE
   L2L_NO_CUDNN=1 check "attention without cuDNN" 200 "$bin/cuda-op-conformance-gpu" '--gtest_filter=*attention*'
   finish
@@ -173,7 +180,7 @@ logs=${OUT:-build-gpu}/logs
 export bin
 mkdir -p "$logs"
 # Laws that need two devices, or compare the run's device with a host device of their own, or its throttled link.
-not_for_one_gpu='*Devices*:*DeviceFamilies*:*Buckets*:Contract*:*DeviceAndPinnedBytes*:ReversibleNegativeControl*:'
+not_for_one_gpu='*Devices*:*DeviceSums*:*DeviceFamilies*:*Feed*:*Ranks*:*Buckets*:Contract*:*DeviceAndPinnedBytes*:ReversibleNegativeControl*:'
 not_for_one_gpu+='*OneKnobDecides*:*AStreamThatLeavesItsRange*:StepReport.StallsLieWithinTheStep'
 # compute-sanitizer slows a case down a hundred times: some shapes of each op, each once.
 small_cases='*Float64Reference/*_33x*:*Float64Reference/*_2x*:*Float64Reference/*x5x*'

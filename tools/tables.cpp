@@ -135,6 +135,7 @@ void print_contract(std::ostream& out, int columns, const MemoryContract& contra
   say(contract.device_description +
       (contract.device_choice.empty() ? "" : "; device.kind = \"auto\" took " + contract.device_choice));
   if (!contract.weight_feed.empty()) say("weights: " + contract.weight_feed);
+  if (!contract.gradient_sums.empty()) say("gradients: " + contract.gradient_sums);
   if (!contract.advice.empty()) say(contract.advice);
   say("parameter server: " + contract.eps_placement);
   say("updates are " + contract.update_mode);

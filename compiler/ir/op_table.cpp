@@ -33,6 +33,11 @@ void require_chunk(const Attributes& attributes, Sizes& sizes) {
               " tokens is smaller than its chunk of V = " + std::to_string(sizes['V']));
 }
 
+void require_tree(const Attributes&, Sizes& sizes) {
+  require(sizes['R'] <= kMostTreeRows, "a tree of R = " + std::to_string(sizes['R']) + " rows, and " +
+                                           std::to_string(kMostTreeRows) + " are possible");
+}
+
 // A row's statistics are T = 3 numbers.
 void derive_statistics(const Attributes&, Sizes& sizes) { sizes.set('T', 3); }
 
@@ -341,6 +346,7 @@ Table make_table() {
       {OpKind::choice_cross_entropy_backward, {{"scores", "R1"}, targets}, {loss, {"dscores", "R1"}}},
       {OpKind::convert, {{"x", "RH", f32}}, {{"y", "RH"}, {"squares", "1", f64, false, true}}},
       {OpKind::accumulate, {{"x", "RH", f32}}, {accumulator("y", "RH")}},
+      {OpKind::tree_sum, {{"x", "RH"}}, {{"y", "1H", f32}}, require_tree},
       {OpKind::embedding_rows, {tokens, {"table", "VH"}}, {{"y", "RH", compute, true}}, require_chunk},
       {OpKind::embedding_rows_backward, {tokens, {"dy", "RH"}}, {accumulator("dtable", "VH")}},
       {OpKind::add_positions, {{"x", "RH"}, {"positions", "SH"}, places}, {{"y", "RH"}}, derive_embedding},

@@ -53,6 +53,8 @@ struct OpRule {
 
 const OpRule& rule_of(OpKind kind);
 
+inline constexpr std::int64_t kMostTreeRows = 64;  // of tree_sum
+
 // Whether `op` adds to its output `position` instead of overwriting it.
 bool accumulates(const Op& op, std::size_t position);
 

@@ -28,19 +28,26 @@ struct ZeroCommand {
   BufferView destination;
 };
 
-// Puts a member's part of a gather (device/peers.h) into a stream. Throws DeviceError.
-class Gatherer {
+// Puts a member's part of an exchange (device/peers.h) into a stream. They throw DeviceError.
+class PeerCalls {
  public:
   virtual void gather(int member, BufferView whole, cudaStream_t stream) = 0;
+  virtual void exchange(int member, BufferView sent, BufferView received, cudaStream_t stream) = 0;
 
  protected:
-  ~Gatherer() = default;
+  ~PeerCalls() = default;
 };
 
 struct GatherCommand {
-  Gatherer* group;
+  PeerCalls* group;
   int member;
   BufferView whole;
+};
+
+struct ExchangeCommand {
+  PeerCalls* group;
+  int member;
+  BufferView sent, received;
 };
 
 struct LaunchCommand {
@@ -49,8 +56,8 @@ struct LaunchCommand {
   LaunchParameters parameters;
 };
 
-using Command =
-    std::variant<std::monostate, RecordCommand, WaitCommand, CopyCommand, ZeroCommand, GatherCommand, LaunchCommand>;
+using Command = std::variant<std::monostate, RecordCommand, WaitCommand, CopyCommand, ZeroCommand, GatherCommand,
+                             ExchangeCommand, LaunchCommand>;
 
 struct Entry {
   Command command;

@@ -144,6 +144,8 @@ void CudaStream::execute(const Entry& entry) {
     if (const auto* zero = std::get_if<ZeroCommand>(&command)) execute(*zero, label);
     what = "gather";
     if (const auto* gather = std::get_if<GatherCommand>(&command)) execute(*gather, label);
+    what = "exchange";
+    if (const auto* exchange = std::get_if<ExchangeCommand>(&command)) execute(*exchange, label);
     const auto* launch = std::get_if<LaunchCommand>(&command);
     if (launch == nullptr) return;
     what = launch->executable->program().graph.name;
@@ -234,6 +236,11 @@ void CudaStream::execute(const ZeroCommand& zero, SpanLabel label) {
 
 void CudaStream::execute(const GatherCommand& gather, SpanLabel label) {
   measured("gather", label, [&] { gather.group->gather(gather.member, gather.whole, stream_.get()); });
+}
+
+void CudaStream::execute(const ExchangeCommand& exchange, SpanLabel label) {
+  measured("exchange", label,
+           [&] { exchange.group->exchange(exchange.member, exchange.sent, exchange.received, stream_.get()); });
 }
 
 void CudaStream::execute(const LaunchCommand& launch, SpanLabel label) {

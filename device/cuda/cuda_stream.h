@@ -48,6 +48,7 @@ class CudaStream final : public Stream {
   void execute(const CopyCommand& copy, SpanLabel label);
   void execute(const ZeroCommand& zero, SpanLabel label);
   void execute(const GatherCommand& gather, SpanLabel label);
+  void execute(const ExchangeCommand& exchange, SpanLabel label);
   void execute(const LaunchCommand& launch, SpanLabel label);
   // Runs `enqueue` between two marks of the stopwatch.
   template <typename Enqueue>

@@ -21,7 +21,7 @@ std::string nccl_version(int version) {
 
 // Communicators do not block: a call that waits for the other devices (the first one connects them) goes on by itself,
 // and is asked for, so that abort() need not wait for it.
-class NcclPeers final : public Peers, public Gatherer {
+class NcclPeers final : public Peers, public PeerCalls {
  public:
   NcclPeers(const NcclLibrary& nccl, std::span<const int> devices)
       : nccl_(nccl), devices_(devices.begin(), devices.end()), communicators_(devices.size()) {}
@@ -37,19 +37,24 @@ class NcclPeers final : public Peers, public Gatherer {
   }
   int count() const override { return static_cast<int>(devices_.size()); }
   void all_gather(int member, Stream& stream, BufferView whole) override {
-    if (whole.size % devices_.size() != 0) {
-      throw Error("gather among " + std::to_string(count()) + " devices of " + std::to_string(whole.size) + " bytes");
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      static_cast<void>(communicator(member));
-    }
+    expect(member, whole);
     static_cast<CudaStream&>(stream).enqueue(GatherCommand{this, member, whole});
   }
+  void all_to_all(int member, Stream& stream, BufferView sent, BufferView received) override {
+    expect(member, sent);
+    if (received.size != sent.size) throw_size(received);
+    static_cast<CudaStream&>(stream).enqueue(ExchangeCommand{this, member, sent, received});
+  }
   void gather(int member, BufferView whole, cudaStream_t stream) override;
+  void exchange(int member, BufferView sent, BufferView received, cudaStream_t stream) override;
   void abort() noexcept override { end(nccl_.comm_abort); }
 
  private:
+  // Throws Error where the bytes are not divisible, and DeviceError after abort().
+  void expect(int member, BufferView whole);
+  [[noreturn]] void throw_size(BufferView whole) const {
+    throw Error("exchange among " + std::to_string(count()) + " devices of " + std::to_string(whole.size) + " bytes");
+  }
   // Called under mutex_. Throws DeviceError after abort().
   ncclComm_t& communicator(int member);
   // Waits until a member's last call, which returned `status`, has been carried out. Throws DeviceError.
@@ -81,6 +86,12 @@ void NcclPeers::connect() {
   connected_ = true;
 }
 
+void NcclPeers::expect(int member, BufferView whole) {
+  if (whole.size % devices_.size() != 0) throw_size(whole);
+  const std::lock_guard lock(mutex_);
+  static_cast<void>(communicator(member));
+}
+
 void NcclPeers::gather(int member, BufferView whole, cudaStream_t stream) {
   constexpr const char* kCall = "ncclAllGather";
   finish(member, ncclInProgress, "an earlier call of NCCL");
@@ -94,8 +105,30 @@ void NcclPeers::gather(int member, BufferView whole, cudaStream_t stream) {
   finish(member, status, kCall);
 }
 
+// A group of sends and receives, which NCCL makes one call of: an all-to-all of any of its versions.
+void NcclPeers::exchange(int member, BufferView sent, BufferView received, cudaStream_t stream) {
+  finish(member, ncclInProgress, "an earlier call of NCCL");
+  const std::size_t slice = sent.size / devices_.size();
+  ncclResult_t status = ncclSuccess;
+  {
+    const std::lock_guard lock(mutex_);
+    ncclComm_t const own = communicator(member);
+    const auto note = [&](ncclResult_t of_call) {
+      if (status == ncclSuccess || status == ncclInProgress) status = of_call;
+    };
+    note(nccl_.group_start());
+    for (int peer = 0; peer < count(); ++peer) {
+      const std::size_t begin = static_cast<std::size_t>(peer) * slice;
+      note(nccl_.send(sent.data + begin, slice, ncclUint8, peer, own, stream));
+      note(nccl_.receive(received.data + begin, slice, ncclUint8, peer, own, stream));
+    }
+    note(nccl_.group_end());
+  }
+  finish(member, status, "ncclSend and ncclRecv");
+}
+
 ncclComm_t& NcclPeers::communicator(int member) {
-  if (communicators_.empty()) throw DeviceError("a gather was aborted: another device has failed");
+  if (communicators_.empty()) throw DeviceError("an exchange of devices was aborted: another device has failed");
   return communicators_[static_cast<std::size_t>(member)];
 }
 

@@ -1,4 +1,4 @@
-// What the GPUs of a process gather from each other, by NCCL.
+// What the GPUs of a process exchange with each other, by NCCL.
 #pragma once
 
 #include <memory>

@@ -36,6 +36,8 @@ Opened open() {
   find(nccl.comm_abort, "ncclCommAbort");
   find(nccl.comm_destroy, "ncclCommDestroy");
   find(nccl.all_gather, "ncclAllGather");
+  find(nccl.send, "ncclSend");
+  find(nccl.receive, "ncclRecv");
   return opened;
 }
 

@@ -21,6 +21,8 @@ struct NcclLibrary {
   decltype(&ncclCommAbort) comm_abort = nullptr;
   decltype(&ncclCommDestroy) comm_destroy = nullptr;
   decltype(&ncclAllGather) all_gather = nullptr;
+  decltype(&ncclSend) send = nullptr;
+  decltype(&ncclRecv) receive = nullptr;
 };
 
 // libnccl.so.2, which stays open until the process ends. nullptr: it is missing or too old, as `reason` says.

@@ -12,15 +12,15 @@ struct Same {
 template <typename T>
 using Convert = OneInput<Same>::OfStream<float, T>;
 
-constexpr int kSumThreads = 256;
+constexpr int kSquaresThreads = 256;
 // By the shape alone, and few enough for one block to add their sums.
 constexpr unsigned int kMostBlocks = 2048;
 
 // The sum over the block's threads, in thread 0: halves are added.
 __device__ double block_sum(double value) {
-  __shared__ double sums[kSumThreads];
+  __shared__ double sums[kSquaresThreads];
   sums[threadIdx.x] = value;
-  for (int half = kSumThreads / 2; half > 0; half /= 2) {
+  for (int half = kSquaresThreads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (static_cast<int>(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
   }
@@ -42,11 +42,11 @@ __device__ double convert_squared(const float* x, T* y) {
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kSumThreads)
+__global__ void __launch_bounds__(kSquaresThreads)
     convert_squares(const float* x, T* y, std::int64_t elements, double* block_sums) {
   const std::int64_t groups = elements / kPack<T>, tail = elements - groups * kPack<T>;
-  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kSumThreads + threadIdx.x;
-  const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * kSumThreads;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kSquaresThreads + threadIdx.x;
+  const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * kSquaresThreads;
   double sum = 0;
   for (std::int64_t group = thread; group < groups; group += threads) {
     sum += convert_squared<kPack<T>>(x + group * kPack<T>, y + group * kPack<T>);
@@ -56,10 +56,10 @@ __global__ void __launch_bounds__(kSumThreads)
   if (threadIdx.x == 0) block_sums[blockIdx.x] = sum;
 }
 
-__global__ void __launch_bounds__(kSumThreads)
+__global__ void __launch_bounds__(kSquaresThreads)
     add_sums(const double* block_sums, unsigned int blocks, double* squares) {
   double sum = 0;
-  for (unsigned int block = threadIdx.x; block < blocks; block += kSumThreads) sum += block_sums[block];
+  for (unsigned int block = threadIdx.x; block < blocks; block += kSquaresThreads) sum += block_sums[block];
   sum = block_sum(sum);
   if (threadIdx.x == 0) *squares = sum;
 }
@@ -69,15 +69,15 @@ class ConvertWithSquares final : public Kernel {
  public:
   ConvertWithSquares(const Context&, const OpView& op)
       : elements_(op.output(0).shape.elements()),
-        blocks_(std::min(kMostBlocks, ceil_div(std::max<std::int64_t>(elements_, 1), kSumThreads * kPack<T>))) {}
+        blocks_(std::min(kMostBlocks, ceil_div(std::max<std::int64_t>(elements_, 1), kSquaresThreads * kPack<T>))) {}
 
   Bytes workspace() const override { return blocks_ * sizeof(double); }
 
   void enqueue(Operands operands, std::byte* workspace, const LaunchParameters*, cudaStream_t stream) const override {
     double* const sums = as<double>(workspace);
-    launch("convert_squares", convert_squares<T>, {dim3(blocks_), dim3(kSumThreads)}, stream,
+    launch("convert_squares", convert_squares<T>, {dim3(blocks_), dim3(kSquaresThreads)}, stream,
            as<const float>(operands[0]), as<T>(operands[1]), elements_, sums);
-    launch("add_sums", add_sums, {dim3(1), dim3(kSumThreads)}, stream, sums, blocks_, as<double>(operands[2]));
+    launch("add_sums", add_sums, {dim3(1), dim3(kSquaresThreads)}, stream, sums, blocks_, as<double>(operands[2]));
   }
 
  private:

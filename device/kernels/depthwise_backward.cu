@@ -7,22 +7,22 @@ namespace {
 
 template <typename T>
 struct DepthwiseBackwardBody : WindowBody<T> {
-  const T *dy = nullptr, *x = nullptr, *w = nullptr;
+  const T *dy = nullptr, *x = nullptr;
+  const T* weights = nullptr;  // [elements of the window, channels]
   T* dx = nullptr;
 
   DepthwiseBackwardBody(const OpView& op) : WindowBody<T>(op) {}
-  void bind(Operands operands, const LaunchParameters*) { point_to(operands, dy, x, w, dx); }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
     const Place cell = place_of<Count>(first, this->columns);
-    const T* const weights = w + cell.column * this->window.area();
     Floats<Count> sum{};
     this->window.each_covering(
         this->window.pixel(cell.row), [&](const SlidingWindow::Point&, std::int64_t row, std::int32_t element) {
           const Floats<Count> values = load_floats<Count>(dy + row * this->columns + cell.column);
+          const Floats<Count> factors = load_floats<Count>(weights + element * this->columns + cell.column);
 #pragma unroll
-          for (int i = 0; i < Count; ++i) sum[i] += values[i] * widen(weights[i * this->window.area() + element]);
+          for (int i = 0; i < Count; ++i) sum[i] += values[i] * factors[i];
         });
     store_floats(dx + first, sum);
   }
@@ -71,13 +71,19 @@ class DepthwiseBackward final : public Kernel {
     require_groups<T>(body_.elements, body_.columns);
   }
 
-  Bytes workspace() const override { return trained_ ? totals_bytes() + sums_.workspace() : 0; }
+  // The weights, transposed, and in their place, when they have been read, the sums.
+  Bytes workspace() const override {
+    const Bytes weights_bytes = static_cast<Bytes>(weights()) * sizeof(T);
+    return trained_ ? std::max(weights_bytes, totals_bytes() + sums_.workspace()) : weights_bytes;
+  }
 
-  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters*, cudaStream_t stream) const override {
     constexpr const char* kName = "depthwise_backward";
     DepthwiseBackwardBody<T> body = body_;
-    body.bind(operands, parameters);
+    const T* w = nullptr;
+    point_to(operands, body.dy, body.x, w, body.dx);
+    body.weights = reinterpret_cast<const T*>(workspace);
+    launch_transpose_weights(body.columns, body.window.area(), w, reinterpret_cast<T*>(workspace), stream);
     launch_elementwise_rows<T>(kName, context_, body.elements, body.columns, body, stream);
     if (!trained_) return;
     auto* const totals = reinterpret_cast<float*>(workspace);

@@ -12,8 +12,7 @@
 namespace l2l::device::cuda {
 
 // As a MatmulPlan. `rows`: tokens are the rows of y = op(a) b, a lies transposed. `columns`: the columns of y, b lies
-// transposed. `sum`: what is summed over; y, in 16 bits, is then the sum of both rounded, of which the small one is
-// rounded before.
+// transposed. `sum`: what is summed over; y in 16 bits is then one product, since a sum of two would be rounded twice.
 class TokenProduct {
  public:
   enum class Tokens : std::uint8_t { rows, columns, sum };
@@ -58,10 +57,12 @@ class TokenProduct {
     return shape;
   }
   static std::int64_t whole(std::int64_t tokens) { return tokens / 8 * 8; }
-  // None where there is nothing left, where that is all, and where the library has no such product.
+  // None where there is nothing left, where that is all, where y would be rounded twice, and where the library has no
+  // such product.
   static std::optional<MatmulPlan> rest_of(const Context& context, const MatmulShape& shape, Tokens tokens) {
     const std::int64_t all = of(shape, tokens), rest = all - whole(all);
-    if (rest == 0 || rest == all) return std::nullopt;
+    const bool rounds = tokens == Tokens::sum && shape.output != DType::f32;
+    if (rest == 0 || rest == all || rounds) return std::nullopt;
     try {
       return MatmulPlan(context, with(shape, tokens, rest));
     } catch (const BadInput&) {

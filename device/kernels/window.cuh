@@ -1,4 +1,5 @@
-// A window that slides over an image [N, height, width, C] whose rows are its points: unfold, fold, depthwise and the pools.
+// A window that slides over an image [N, height, width, C] whose rows are its points: unfold, fold, depthwise and the
+// pools.
 #pragma once
 
 #include <limits>
@@ -93,6 +94,19 @@ struct SlidingWindow {
     return place * stride[side] == begin && place < places[side] ? place : -1;
   }
 };
+
+// y[e * channels + c] = w[c * elements + e]: weights of windows as the threads of a place read them.
+template <typename T>
+__global__ void __launch_bounds__(kElementwiseThreads)
+    transpose_weights(std::int64_t channels, std::int64_t elements, const T* w, T* y) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kElementwiseThreads + threadIdx.x;
+  if (i < channels * elements) y[i] = w[i % channels * elements + i / channels];
+}
+template <typename T>
+void launch_transpose_weights(std::int64_t channels, std::int64_t elements, const T* w, T* y, cudaStream_t stream) {
+  launch("transpose_weights", transpose_weights<T>,
+         {ceil_div(channels * elements, kElementwiseThreads), kElementwiseThreads}, stream, channels, elements, w, y);
+}
 
 // Base of the bodies whose rows are points of the image or places of the window.
 template <typename T>

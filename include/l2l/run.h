@@ -28,6 +28,7 @@ struct StepReport {
   std::uint64_t h2d_bytes = 0;          // copied to the devices in this step
   std::uint64_t d2h_bytes = 0;          // copied from the devices in this step
   std::uint64_t gathered_bytes = 0;     // of weights, received by devices from each other in this step
+  std::uint64_t exchanged_bytes = 0;    // of gradients, likewise
   double weight_stall_ms = 0;           // compute waited for weights; the mean of all devices, as are the next two
   double stash_stall_ms = 0;            // compute waited for the stash
   double update_stall_ms = 0;           // the weight stream waited for updates; prefetch may hide this from compute

@@ -45,6 +45,7 @@ struct MemoryContract {
   std::string device_description;
   std::string device_choice;  // what device.kind = "auto" chose and why; else empty
   std::string weight_feed;    // of several devices: how weights come to them (device.feed), and why; of one empty
+  std::string gradient_sums;  // the same of where gradients are summed (device.sums)
   std::string advice;         // on precision.compute, where the device is faster in another; else empty
   std::string stash;          // "host", "device", "split" between them, or "none": blocks rebuild their inputs
   int blocks_stashed_on_device = 0;
@@ -61,9 +62,10 @@ struct LinkCounters {
   std::uint64_t gradients_d2h = 0;
   std::uint64_t stash_h2d = 0;
   std::uint64_t stash_d2h = 0;
-  std::uint64_t batch_h2d = 0;         // token ids and targets
-  std::uint64_t results_d2h = 0;       // losses
-  std::uint64_t weights_gathered = 0;  // received by devices from each other, which crosses no link of the host
+  std::uint64_t batch_h2d = 0;            // token ids and targets
+  std::uint64_t results_d2h = 0;          // losses
+  std::uint64_t weights_gathered = 0;     // received by devices from each other, which crosses no link of the host
+  std::uint64_t gradients_exchanged = 0;  // likewise
   std::uint64_t h2d() const { return weights_h2d + stash_h2d + batch_h2d; }
   std::uint64_t d2h() const { return gradients_d2h + stash_d2h + results_d2h; }
 };

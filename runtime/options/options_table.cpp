@@ -174,6 +174,7 @@ std::vector<Key> option_keys(Options& options) {
       {"device", "index", IntegerField{&device.index, 0, 1023}},
       {"device", "count", IntegerField{&device.count, 1, eps::kMostDevices}},
       {"device", "feed", TextField{&device.feed, {"auto", "whole", "gathered"}}},
+      {"device", "sums", TextField{&device.sums, {"auto", "host", "devices"}}},
       {"device", "memory", UnsignedField{&device.memory, true}},
       {"device", "execution", TextField{&device.execution, {"relay", "resident"}}},
       {"device", "threads", IntegerField{&device.threads, 0, kMostThreads}},

@@ -68,9 +68,8 @@ ArenaPlan::ArenaPlan(const models::Model& model, const Scratch& scratch, const E
     : program_(phases()), of_part_(static_cast<std::size_t>(ArenaPart::count), kNoTensor) {
   const auto microbatches = static_cast<std::size_t>(plan.microbatches);
   const auto live = static_cast<std::size_t>(plan.live_microbatches());
-  const Bytes gradients = static_cast<Bytes>(model.layout.largest_gradient()) * size_of(plan.gradients);
   add_weights(model, plan);
-  add(ArenaPart::drain, "gradients on their way out", BufferSizes(kDrainSlots, transfer::drained_bytes(gradients)));
+  add_gradients(model, plan);
   add_stash(model, plan);
   add_saved(model, plan);
   add(ArenaPart::input_gradients, "gradients of layer inputs", BufferSizes(live + 1, model.input_gradient_bytes()),
@@ -136,6 +135,16 @@ void ArenaPlan::add_weights(const models::Model& model, const ExecutionPlan& pla
   add(ArenaPart::accumulators, "gradient accumulators (fp32)",
       BufferSizes(static_cast<std::size_t>(plan.accumulators()), gradients * size_of(DType::f32)),
       {Phase::head, Phase::backward, Phase::embedding});
+}
+
+void ArenaPlan::add_gradients(const models::Model& model, const ExecutionPlan& plan) {
+  const transfer::GradientSlices largest = plan.gradient_slices(model.layout.largest_gradient());
+  Bytes slot = transfer::drained_bytes(largest.bytes());
+  if (plan.sums) slot = std::max(slot, largest.room());
+  add(ArenaPart::drain, "gradients on their way out", BufferSizes(kDrainSlots, slot));
+  if (!plan.sums) return;
+  add(ArenaPart::exchanged, "gradients from all devices", {1, largest.room()});
+  add(ArenaPart::sums, "their sums (fp32)", {1, largest.sums()});
 }
 
 // The head's input is with those that leave, if any does.
@@ -307,6 +316,14 @@ BufferSizes gradient_sizes(const models::Model& model, DType dtype) {
   BufferSizes sizes;
   for (int layer = 0; layer < model.layers(); ++layer) sizes.add(1, model.gradient_bytes(layer, dtype));
   return sizes;
+}
+
+std::vector<transfer::GradientSlices> gradient_slices(const models::Model& model, const ExecutionPlan& plan) {
+  std::vector<transfer::GradientSlices> slices;
+  for (LayerIndex layer = 0; layer < model.layers(); ++layer) {
+    slices.push_back(plan.gradient_slices(model.layout.gradient_elements(layer)));
+  }
+  return slices;
 }
 
 BufferSizes input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {

@@ -15,6 +15,7 @@
 #include "runtime/plan/block_placement.h"
 #include "runtime/plan/buffer_sizes.h"
 #include "runtime/plan/programs.h"
+#include "transfer/gradient_slices.h"
 #include "transfer/wire_slices.h"
 
 namespace l2l::runtime {
@@ -28,10 +29,11 @@ struct ExecutionPlan {
   int devices = 1;
   int first_device = 0;  // its number among those of all ranks
   bool gathers = false;  // each copies a slice of a layer's wire, and they gather the rest from each other
+  bool sums = false;     // each sums a slice of a layer's gradients over all of them
   int microbatches = 1;  // of one device: its share of the minibatch
   int parts = 1;         // of one device, of so many microbatches each: a power of two
   int prefetch = 1;
-  DType gradients = DType::f32;  // on the link
+  DType gradients = DType::f32;  // as a device rounds them
 
   // Of a device of this rank, the number of its first microbatch among those of all ranks.
   int first_microbatch(int device) const { return (first_device + device) * microbatches; }
@@ -40,6 +42,8 @@ struct ExecutionPlan {
   // Microbatches whose activations are alive at once: all of them in the relay, one in resident execution.
   int live_microbatches() const { return execution == Execution::relay ? microbatches : 1; }
   transfer::WireSlices slices(Bytes wire) const { return {wire, gathers ? devices : 1}; }
+  int summing() const { return sums ? devices : 1; }  // devices that a device's sums are over
+  transfer::GradientSlices gradient_slices(std::int64_t elements) const { return {elements, gradients, summing()}; }
   const BlockPlacement& placement(int block) const { return placements.at(static_cast<std::size_t>(block - 1)); }
   int stashed(StashPlace place) const { return count_stashes(placements, place); }
   int staying_weights() const { return count_staying(placements); }
@@ -51,6 +55,8 @@ enum class ArenaPart : std::uint8_t {
   own_weights,      // of blocks whose weights stay, in their order
   accumulators,     // fp32 gradients
   drain,            // gradients on their way out
+  exchanged,        // where devices sum: gradients from all of them
+  sums,             // their sums, on their way out
   stash,            // layer inputs that stay on the device: [block 1, ...][microbatch], empty where they leave
   activations,      // those on their way to the host, or all there is of them at a time
   fetch,            // of layer inputs, back from the stash
@@ -108,6 +114,7 @@ class ArenaPlan {
   std::size_t add(std::string what, BufferSizes sizes, const std::vector<Phase>& phases);
   void add(ArenaPart part, std::string what, BufferSizes sizes, const std::vector<Phase>& phases = {});
   void add_weights(const models::Model& model, const ExecutionPlan& plan);
+  void add_gradients(const models::Model& model, const ExecutionPlan& plan);
   void add_stash(const models::Model& model, const ExecutionPlan& plan);
   void add_saved(const models::Model& model, const ExecutionPlan& plan);
   void place();
@@ -144,6 +151,8 @@ HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan);
 // Bytes of each layer's parameters in `dtype`, and of their gradients.
 BufferSizes layer_sizes(const models::Model& model, DType dtype);
 BufferSizes gradient_sizes(const models::Model& model, DType dtype);
+// By layer.
+std::vector<transfer::GradientSlices> gradient_slices(const models::Model& model, const ExecutionPlan& plan);
 // Bytes of the items of a stash that are kept at `place`, [block 1, ...][live microbatch]; 0 for those kept elsewhere.
 BufferSizes input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);
 BufferSizes saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);

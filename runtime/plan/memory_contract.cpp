@@ -156,6 +156,7 @@ MemoryContract memory_contract(const RunPlan& plan, const eps::CheckpointSize& c
   contract.nodes = plan.store.rank.count;
   contract.device_choice = plan.device_choice;
   contract.weight_feed = plan.weight_feed;
+  contract.gradient_sums = plan.gradient_sums;
   contract.advice = precision_advice(plan);
   contract.checkpoint_bytes = checkpoint.bytes();
   describe_devices(plan, contract);

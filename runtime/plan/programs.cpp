@@ -33,6 +33,16 @@ Graph add_graph(std::int64_t elements) {
   return graph;
 }
 
+// Sums a slice of a layer's gradients over devices.
+Graph sum_graph(const transfer::GradientSlices& slices) {
+  Graph graph;
+  graph.name = "sum over devices";
+  graph.values.push_back({"gradients", slices.type, {slices.devices, slices.slice()}, Region::output_gradient});
+  graph.values.push_back({"sums", DType::f32, {1, slices.slice()}, Region::drained});
+  graph.ops.push_back({OpKind::tree_sum, {0}, {1}, {}});
+  return graph;
+}
+
 // Elements of the gradients of a layer of `type`: the same for all of them.
 std::int64_t gradient_elements(const models::Model& model, int type) {
   const auto first = std::find(model.type_of.begin(), model.type_of.end(), type) - model.type_of.begin();
@@ -41,21 +51,26 @@ std::int64_t gradient_elements(const models::Model& model, int type) {
 
 }  // namespace
 
-Programs::Programs(device::Device& device, const models::Model& model, DType gradients, int parts) : model_(model) {
+Programs::Programs(device::Device& device, const models::Model& model, DType gradients, int parts, int summing)
+    : model_(model) {
   for (int type = 0; type < static_cast<int>(model.types.size()); ++type) {
     const models::LayerType& layer = model.types[static_cast<std::size_t>(type)];
     const std::int64_t trained = gradient_elements(model, type);
     const auto compiled = [&](const Graph& graph) { return graph.ops.empty() ? nullptr : device.compile(graph); };
     types_.push_back({compiled(layer.forward), compiled(layer.backward),
                       trained > 0 ? device.compile(drain_graph(trained, gradients)) : nullptr,
-                      trained > 0 && parts > 1 ? device.compile(add_graph(trained)) : nullptr, compiled(layer.logits)});
+                      trained > 0 && parts > 1 ? device.compile(add_graph(trained)) : nullptr,
+                      trained > 0 && summing > 1 ? device.compile(sum_graph({trained, gradients, summing})) : nullptr,
+                      compiled(layer.logits)});
   }
 }
 
 std::vector<std::unique_ptr<Programs>> compile(const std::vector<std::shared_ptr<device::Device>>& devices,
-                                               const models::Model& model, DType gradients, int parts) {
+                                               const models::Model& model, DType gradients, int parts, int summing) {
   std::vector<std::unique_ptr<Programs>> programs;
-  for (const auto& device : devices) programs.push_back(std::make_unique<Programs>(*device, model, gradients, parts));
+  for (const auto& device : devices) {
+    programs.push_back(std::make_unique<Programs>(*device, model, gradients, parts, summing));
+  }
   return programs;
 }
 

@@ -15,13 +15,15 @@ struct LayerPrograms {
   std::unique_ptr<device::Executable> backward;  // of a head at once: forward straight into backward
   std::unique_ptr<device::Executable> drain;  // accumulators -> gradients in the dtype that crosses the link; else null
   std::unique_ptr<device::Executable> add;    // accumulators += those of another part, where a device has several
+  std::unique_ptr<device::Executable> sum;    // over devices, of a slice of the gradients that they drained; else null
   std::unique_ptr<device::Executable> logits;  // of the head's layers, else null
 };
 
 class Programs {
  public:
-  // `parts`: of the minibatch, on each device.
-  Programs(device::Device& device, const models::Model& model, DType gradients, int parts);
+  // `parts`: of the minibatch, on each device. `summing`: devices that each sum a slice of the gradients of all; 1:
+  // none.
+  Programs(device::Device& device, const models::Model& model, DType gradients, int parts, int summing);
 
   const LayerPrograms& of(int layer) const {
     return types_[static_cast<std::size_t>(model_.type_of[static_cast<std::size_t>(layer)])];
@@ -38,6 +40,6 @@ class Programs {
 
 // For each device.
 std::vector<std::unique_ptr<Programs>> compile(const std::vector<std::shared_ptr<device::Device>>& devices,
-                                               const models::Model& model, DType gradients, int parts);
+                                               const models::Model& model, DType gradients, int parts, int summing);
 
 }  // namespace l2l::runtime

@@ -144,21 +144,21 @@ void make_models(RunParts& parts) {
 // as gradients may wait; it matters beside a device that computes faster than the host updates.
 int chosen_gradient_buffers(const RunParts& parts, eps::StoreOptions store) {
   constexpr Bytes kShareOfState = 20, kShareOfRoom = 8;
-  const int few = 1 + 2 * store.devices;
+  const int sharing = store.pushed_gradients(), few = 1 + 2 * sharing;
   const ModelLayout& layout = parts.model.layout;
   const bool scarce = parts.options.device.pinned_memory > 0;  // which buffers would take from the weights
   if (parts.device->uses_host_memory() || scarce || store.holds_gradients()) return few;
   store.staging_slots = few;
   const eps::StoreBytes needed = eps::ParameterStore::bytes_needed(layout, store);
-  store.staging_slots += store.devices;
+  store.staging_slots += sharing;
   const Bytes all = needed.from_source(), limit = parts.options.eps.memory;
-  const Bytes of_each = eps::ParameterStore::bytes_needed(layout, store).from_source() - all;  // of all devices
+  const Bytes of_each = eps::ParameterStore::bytes_needed(layout, store).from_source() - all;  // one for each device
   if (of_each == 0) return few;
   const auto left_of = [&](Bytes bytes) { return bytes > all ? bytes - all : 0; };
   Bytes room = std::min(needed.state / kShareOfState, left_of(HostMemory().capacity().bytes) / kShareOfRoom);
   if (limit > 0) room = std::min(room, left_of(limit));
-  const auto devices = static_cast<Bytes>(store.devices), layers = static_cast<Bytes>(layout.layers.size());
-  return std::max(few, static_cast<int>(devices * std::min(room / of_each, layers)));
+  const auto layers = static_cast<Bytes>(layout.layers.size());
+  return std::max(few, static_cast<int>(static_cast<Bytes>(sharing) * std::min(room / of_each, layers)));
 }
 
 eps::StoreOptions store_options(const RunParts& parts) {
@@ -174,6 +174,7 @@ eps::StoreOptions store_options(const RunParts& parts) {
   store.loss_scaling = options.precision.compute == "fp16";
   store.placement = parts.placement;
   store.devices = static_cast<int>(options.device.count);
+  store.devices_sum = parts.peers.gradients != nullptr;
   store.rank = options.rank;
   store.microbatches = options.device_microbatches();
   store.device_squares = options.batch.parts == 0;
@@ -182,7 +183,7 @@ eps::StoreOptions store_options(const RunParts& parts) {
   store.verify = options.eps.verify;
   const auto layers = static_cast<std::int64_t>(parts.model.layout.layers.size());
   const auto buffers = static_cast<int>(std::min(options.eps.gradient_buffers, layers));
-  store.staging_slots = buffers > 0 ? buffers * store.devices : chosen_gradient_buffers(parts, store);
+  store.staging_slots = buffers > 0 ? buffers * store.pushed_gradients() : chosen_gradient_buffers(parts, store);
   return store;
 }
 
@@ -192,7 +193,8 @@ ExecutionPlan execution_plan(const RunParts& parts) {
   plan.execution = options.device.execution == "resident" ? Execution::resident : Execution::relay;
   plan.devices = static_cast<int>(options.device.count);
   plan.first_device = options.rank.index * plan.devices;
-  plan.gathers = parts.peers != nullptr;
+  plan.gathers = parts.peers.weights != nullptr;
+  plan.sums = parts.peers.gradients != nullptr;
   plan.microbatches = options.device_microbatches();
   if (options.batch.parts > 0) plan.parts = static_cast<int>(options.batch.parts / options.all_devices());
   plan.prefetch = static_cast<int>(options.transfer.prefetch);
@@ -213,9 +215,14 @@ Devices open_devices(const Options& options, std::string& choice) {
   return devices;
 }
 
-// A group of GPUs takes device memory, so it is made before what is available is known.
+// nullptr: they cannot, as `reason` says.
+std::shared_ptr<device::Peers> group_of(const RunParts& parts, std::string& reason) {
+  std::vector<device::Device*> members;
+  for (const auto& device : parts.devices) members.push_back(device.get());
+  return device::make_peers(members, reason);
+}
+
 void choose_feed(RunParts& parts, std::shared_ptr<device::Peers> peers) {
-  if (parts.devices.size() == 1) return;
   const std::string& feed = parts.options.device.feed;
   parts.weight_feed = "each device copies all of a layer";
   if (feed == "whole") return;
@@ -224,19 +231,46 @@ void choose_feed(RunParts& parts, std::shared_ptr<device::Peers> peers) {
     return;
   }
   std::string reason;
-  if (peers == nullptr) {
-    std::vector<device::Device*> members;
-    for (const auto& device : parts.devices) members.push_back(device.get());
-    peers = device::make_peers(members, reason);
-  }
+  if (peers == nullptr) peers = group_of(parts, reason);
   if (peers != nullptr) {
     parts.weight_feed = "each device copies 1/" + std::to_string(parts.devices.size()) +
                         " of a layer and gathers the rest by " + peers->description();
-    parts.peers = std::move(peers);
+    parts.peers.weights = std::move(peers);
   } else if (feed == "gathered") {
     throw BadInput("device.feed = \"gathered\": " + reason + "; use \"whole\" or \"auto\"", of_key("device.feed"));
   } else {
     parts.weight_feed += ", since " + reason;
+  }
+}
+
+// Why device.sums = "auto" leaves the sums to the host; empty: it does not.
+std::string why_host_sums(const RunParts& parts, const eps::StoreOptions& store) {
+  if (parts.devices[0]->uses_host_memory()) return "all are in the host's memory";
+  if (!store.sums_are_smaller()) return "sums in fp32 are no fewer bytes";
+  return "";
+}
+
+void choose_sums(RunParts& parts, std::shared_ptr<device::Peers> peers) {
+  const std::string& sums = parts.options.device.sums;
+  parts.gradient_sums = "the host sums those of all devices";
+  if (sums == "host") return;
+  eps::StoreOptions store;
+  store.gradients = gradient_dtype(parts.options);
+  store.devices = static_cast<int>(parts.devices.size());
+  store.rank = parts.options.rank;
+  std::string reason = sums == "auto" ? why_host_sums(parts, store) : "";
+  if (!store.sums_are_subtrees()) {
+    reason = std::to_string(store.devices) + " devices of a process are no power of two";
+  }
+  if (reason.empty() && peers == nullptr) peers = group_of(parts, reason);
+  if (reason.empty()) {
+    parts.gradient_sums =
+        "each device sums 1/" + std::to_string(store.devices) + " of a layer's, exchanged by " + peers->description();
+    parts.peers.gradients = std::move(peers);
+  } else if (sums == "devices") {
+    throw BadInput("device.sums = \"devices\": " + reason + "; use \"host\" or \"auto\"", of_key("device.sums"));
+  } else {
+    parts.gradient_sums += ", since " + reason;
   }
 }
 
@@ -266,7 +300,7 @@ device::DeviceSettings device_settings(const Options& options) {
           options.precision.tf32};
 }
 
-RunParts make_parts(ResolvedOptions options, Devices devices, std::shared_ptr<device::Peers> peers) {
+RunParts make_parts(ResolvedOptions options, Devices devices, PeerGroups peers) {
   RunParts parts;
   parts.options = std::move(options);
   parts.devices = std::move(devices);
@@ -276,7 +310,10 @@ RunParts make_parts(ResolvedOptions options, Devices devices, std::shared_ptr<de
     throw Error("a plan for device.count = " + std::to_string(parts.options.device.count) + " was given " +
                 std::to_string(count) + " devices");
   }
-  choose_feed(parts, std::move(peers));
+  if (count > 1) {  // groups of GPUs take device memory, so they are made before what is available is known
+    choose_feed(parts, std::move(peers.weights));
+    choose_sums(parts, std::move(peers.gradients));
+  }
   find_available(parts);
   make_models(parts);
   parts.placement = place_workers(read_topology(), {.threads = static_cast<int>(parts.options.eps.threads),

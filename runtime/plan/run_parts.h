@@ -24,6 +24,12 @@ using Devices = std::vector<std::shared_ptr<device::Device>>;
 // The device that the options name; the first of several. Host devices share the cores.
 device::DeviceSettings device_settings(const Options& options);
 
+// Devices of a run as groups; each null where they do not exchange.
+struct PeerGroups {
+  std::shared_ptr<device::Peers> weights;    // what gathers them; null: each device copies all of them
+  std::shared_ptr<device::Peers> gradients;  // what exchanges them; null: each device brings all of its own
+};
+
 struct RunParts {
   MinibatchShape minibatch_shape() const;
   // The highest that any device's memory has been.
@@ -31,12 +37,12 @@ struct RunParts {
   void set_trace(Trace* trace) const;
 
   ResolvedOptions options;
-  std::string device_choice;                   // what device.kind = "auto" took and why, else empty
-  Devices devices;                             // device.count of them
-  device::Device* device = nullptr;            // the first; stands for all where they do not differ
-  device::Device* tightest = nullptr;          // the one with the least memory available
-  std::shared_ptr<device::Peers> peers;        // what gathers weights; null: each device copies all of them
-  std::string weight_feed;                     // the same for people; of one device empty
+  std::string device_choice;           // what device.kind = "auto" took and why, else empty
+  Devices devices;                     // device.count of them
+  device::Device* device = nullptr;    // the first; stands for all where they do not differ
+  device::Device* tightest = nullptr;  // the one with the least memory available
+  PeerGroups peers;
+  std::string weight_feed, gradient_sums;      // the same for people; of one device empty
   std::optional<Bytes> device_available = {};  // on that one when it was opened; nothing: unknown
   models::Model model;                         // its blocks keep their inputs alone, until decisions say what they keep
   std::vector<models::Model> shorter;          // the same for each of options.lengths but the last, model.sequence
@@ -46,9 +52,9 @@ struct RunParts {
   ExecutionPlan execution;        // without placements of blocks
 };
 
-// `devices`: what to run on, idle, when not those that the options name; `peers`: these as a group, where there is one
+// `devices`: what to run on, idle, when not those that the options name; `peers`: these as groups, where there are some
 // already. Throws BadInput, DeviceError, and Error when they are not device.count.
-RunParts make_parts(ResolvedOptions options, Devices devices = {}, std::shared_ptr<device::Peers> peers = {});
+RunParts make_parts(ResolvedOptions options, Devices devices = {}, PeerGroups peers = {});
 // The same run with microbatches of so many sequences, which divide its minibatch. Throws BadInput when a tensor would
 // be too large.
 RunParts with_micro_batch(RunParts parts, std::int64_t micro_batch);

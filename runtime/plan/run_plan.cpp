@@ -18,11 +18,12 @@ RunPlan::RunPlan(RunParts parts, Decisions made) : RunParts(std::move(parts)), d
   }
   model = with_policies(std::move(model), decisions);
   execution.placements = decisions.placements;
-  programs = compile(devices, model, execution.gradients, execution.parts);
+  programs = compile(devices, model, execution.gradients, execution.parts, execution.summing());
   // One for all: devices and lengths may differ in what their programs need beside it.
   ArenaPlan::Scratch scratch = scratch_of(model, programs);
   for (const models::Model& shorter_model : shorter) {
-    shorter_programs.push_back(compile(devices, shorter_model, execution.gradients, execution.parts));
+    shorter_programs.push_back(
+        compile(devices, shorter_model, execution.gradients, execution.parts, execution.summing()));
     for (const auto& [phase, bytes] : scratch_of(shorter_model, shorter_programs.back())) {
       scratch[phase] = std::max(scratch[phase], bytes);
     }

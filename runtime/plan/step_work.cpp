@@ -38,6 +38,15 @@ class Counter {
     if (slices.devices > 1) visit.gathered = {slices.received(), 1};
   }
 
+  void drain(VisitWork& visit) const {
+    const transfer::GradientSlices slices = execution_.gradient_slices(model_.layout.gradient_elements(visit.layer));
+    visit.gradients = {slices.bytes(), 1};
+    if (!execution_.sums) return;
+    visit.launches.push_back({programs_.of(visit.layer).sum.get(), 1});
+    visit.gradients = {static_cast<Bytes>(slices.elements_of(0)) * size_of(DType::f32), 1};
+    visit.exchanged = {slices.received(), 1};
+  }
+
   // The layer below a block leaves that block's input in the stash.
   VisitWork forward(LayerIndex layer) const {
     VisitWork visit;
@@ -73,7 +82,7 @@ class Counter {
       visit.fetched = stash_items(layer, model_.activation_bytes());
       visit.reloaded = stash_items(layer, model_.saved_bytes(layer));
     }
-    if (model_.trained(layer)) visit.gradients = {model_.gradient_bytes(layer, execution_.gradients), 1};
+    if (model_.trained(layer)) drain(visit);
     return visit;
   }
 

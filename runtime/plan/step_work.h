@@ -26,7 +26,7 @@ struct VisitWork {
   Copies zeroed;                      // accumulators, filled by the compute stream
   Copies weights, fetched, reloaded;  // h2d: the wire, or the first device's slice of it; layer inputs and saved values
                                       // out of the host stash
-  Copies gathered;                    // of wires, from the other devices
+  Copies gathered, exchanged;         // of wires, and of gradients, from the other devices
   Copies stashed, saved, gradients;   // d2h
   std::vector<GroupIndex> updated;    // whose last gradients this visit brings
   Bytes h2d() const { return weights.total() + fetched.total() + reloaded.total(); }

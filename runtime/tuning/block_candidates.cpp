@@ -203,7 +203,8 @@ Candidates block_candidates(const RunParts& parts, StepCosts& costs) {
   }
   Candidates candidates;
   for (auto& [type, its] : blocks) candidates.types.push_back(candidates_of(parts, costs, std::move(its)));
-  const auto programs = compile(parts.devices, parts.model, parts.execution.gradients, parts.execution.parts);
+  const auto programs =
+      compile(parts.devices, parts.model, parts.execution.gradients, parts.execution.parts, parts.execution.summing());
   candidates.scratch = scratch_of(parts.model, programs, Blocks::without);
   if (parts.options.chooses_micro_batch) {
     candidates.seconds_elsewhere = seconds_elsewhere(parts, costs, *programs.front());

@@ -194,7 +194,7 @@ Cost StepCosts::Bench::copy(Direction direction, Bytes bytes, Effort effort) {
 
 // By all devices at once, each with a thread, as in a run.
 Cost StepCosts::Bench::gather(Bytes received, Effort effort) {
-  device::Peers& peers = *parts_.peers;
+  device::Peers& peers = parts_.peers.weights ? *parts_.peers.weights : *parts_.peers.gradients;
   const auto members = static_cast<std::size_t>(peers.count());
   std::vector<std::unique_ptr<device::Buffer>> wholes;
   std::vector<std::unique_ptr<device::Stream>> streams;

@@ -219,7 +219,8 @@ std::string StepCosts::name_of_update(const ModelLayout& layout) const {
        << name_of(store.gradients) << " gradients, " << layout.groups.size() << " groups of "
        << layout.groups[0].elements << " in " << eps::ParameterStore::bytes_needed(layout, store).state << " bytes, "
        << store.devices << " devices, " << store.placement.workers() << " threads, " << name_of(store.moments)
-       << " moments" << (store.held() ? ", held" : "") << (store.device_squares ? "" : ", checked here");
+       << " moments" << (store.held() ? ", held" : "") << (store.device_squares ? "" : ", checked here")
+       << (store.devices_sum ? ", which sum" : "");
   return name.str();
 }
 
@@ -248,6 +249,7 @@ std::string StepCosts::name_of_step(const RunPlan& plan) const {
       text << copies.bytes << " " << copies.count << "|";
     }
     if (visit.gathered.count > 0) text << "gathered " << visit.gathered.bytes << "|";
+    if (visit.exchanged.count > 0) text << "exchanged " << visit.exchanged.bytes << "|";
   }
   text << name_of_update(blocks_of(parts_)) << " " << parts_.options.transfer.link_bandwidth << " "
        << parts_.options.transfer.prefetch << " " << parts_.options.device.execution;

@@ -45,7 +45,7 @@ class StepCosts {
   Cost launch(const device::Executable& program, LayerIndex layer, Effort effort = Effort::thorough);
   Cost zero(Bytes bytes);
   Cost copy(Direction direction, Bytes bytes);
-  // Of so many bytes that each device receives from its peers, all at once.
+  // Of so many bytes that each device receives from its peers, all at once: weights or gradients.
   Cost gather(Bytes received);
   // Check and update of a parameter by one rank that has all of it, in groups of the size of this model's blocks.
   Cost parameter_update();

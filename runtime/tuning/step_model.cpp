@@ -147,7 +147,7 @@ class Pipeline {
     computed_[i] = compute_;
     d2h_ = std::max(d2h_, compute_);
     if (visit.updates()) d2h_ = updates_.room(d2h_);
-    left_[i] = d2h_ += visit.d2h.seconds;
+    left_[i] = d2h_ += visit.exchange.seconds + visit.d2h.seconds;
     if (visit.updates()) updates_.add(visit, std::min(i, mirror(i)), d2h_);
   }
 
@@ -172,6 +172,7 @@ VisitCost StepModel::sum() const {
   for (const VisitCost& visit : visits) {
     for (const Resource& resource : kResources) total.*resource.cost = total.*resource.cost + visit.*resource.cost;
     total.gather = total.gather + visit.gather;
+    total.exchange = total.exchange + visit.exchange;
     total.gradients = total.gradients + visit.gradients;
     total.weights = total.weights + visit.weights;
     total.wires = total.wires + visit.wires;
@@ -196,7 +197,8 @@ bool StepModel::shares() const { return computes_here(sum().compute); }
 
 double StepModel::shared() const {
   const VisitCost total = sum();
-  const double work = (total.compute + total.h2d + total.gather + total.d2h + total.update).processor / cores;
+  const double work =
+      (total.compute + total.h2d + total.gather + total.exchange + total.d2h + total.update).processor / cores;
   return std::max(total.compute.seconds, work);
 }
 
@@ -212,7 +214,9 @@ std::string StepModel::bound() const {
     return (total.*a.cost).seconds < (total.*b.cost).seconds;
   };
   Resource busiest = *std::max_element(kResources.begin(), kResources.end(), less);
-  if (less(busiest, kPeerLinks)) busiest = kPeerLinks;
+  for (const Resource& links : {kPeerLinks, kExchanges}) {
+    if (less(busiest, links)) busiest = links;
+  }
   return network_seconds() > (total.*busiest.cost).seconds ? kNetwork : busiest.name;
 }
 

@@ -1,5 +1,6 @@
-// The functions of NCCL that the project uses: communicators that do not block, and all-gathers in their streams. Where
-// the real library would hang, mix up data or misread a call, this one refuses it.
+// The functions of NCCL that the project uses: communicators that do not block, and all-gathers and all-to-alls (groups
+// of sends and receives) in their streams. Where the real library would hang, mix up data or misread a call, this one
+// refuses it.
 #include <nccl.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/emulation/state.h"
@@ -27,9 +29,16 @@ class Clique {
   bool join(int rank, int device);
   bool complete() const;
   int ranks() const { return static_cast<int>(members_.size()); }
+  // What a rank gives and takes in one exchange, of slices of `bytes` bytes: of an all-gather, `sent` is one slice.
+  struct Call {
+    bool to_all = false;  // an all-to-all
+    const std::byte* sent = nullptr;
+    std::byte* received = nullptr;
+    std::size_t bytes = 0;
+  };
   // Of the streams: returns when all have come, and their slices are where they belong; or after abort(). Throws where
   // ranks disagree.
-  void gather(int rank, const std::byte* slice, std::byte* whole, std::size_t bytes);
+  void exchange(int rank, const Call& call);
   // What the device does for this rank ends; the others go on waiting for it.
   void abort(int rank);
 
@@ -37,9 +46,7 @@ class Clique {
   struct Member {
     int device = -1;  // -1: has not joined
     bool aborted = false;
-    const std::byte* slice = nullptr;
-    std::byte* whole = nullptr;
-    std::size_t bytes = 0;
+    Call call;
   };
   bool all_are_there() const;
   void move();
@@ -48,7 +55,7 @@ class Clique {
   std::condition_variable changed_;
   std::vector<Member> members_;  // guarded by mutex_, as is all that follows
   std::size_t arrived_ = 0;
-  std::uint64_t gathers_ = 0;  // done
+  std::uint64_t exchanges_ = 0;  // done
   bool disagreed_ = false;
 };
 
@@ -71,36 +78,40 @@ bool Clique::complete() const {
   return true;
 }
 
-void Clique::gather(int rank, const std::byte* slice, std::byte* whole, std::size_t bytes) {
+void Clique::exchange(int rank, const Call& call) {
   std::unique_lock lock(mutex_);
   Member& member = members_[static_cast<std::size_t>(rank)];
   if (member.aborted) return;
-  member.slice = slice, member.whole = whole, member.bytes = bytes;
-  const std::uint64_t turn = gathers_;
+  member.call = call;
+  const std::uint64_t turn = exchanges_;
   ++arrived_;
   if (all_are_there()) {
     move();
     arrived_ = 0;
-    ++gathers_;
+    ++exchanges_;
     changed_.notify_all();
   }
-  changed_.wait(lock, [&] { return gathers_ != turn || member.aborted; });
-  if (disagreed_) throw std::runtime_error("ncclAllGather: ranks gather different numbers of bytes");
+  changed_.wait(lock, [&] { return exchanges_ != turn || member.aborted; });
+  if (disagreed_) throw std::runtime_error("NCCL: ranks make different calls, or of different numbers of bytes");
 }
 
-// Once a rank has been aborted its memory may be gone: the gather never ends.
+// Once a rank has been aborted its memory may be gone: the exchange never ends.
 bool Clique::all_are_there() const {
   return arrived_ == members_.size() && std::ranges::none_of(members_, &Member::aborted);
 }
 
 void Clique::move() {
-  for (const Member& member : members_) disagreed_ |= member.bytes != members_.front().bytes;
+  const Call& first = members_.front().call;
+  for (const Member& member : members_) {
+    disagreed_ |= member.call.bytes != first.bytes || member.call.to_all != first.to_all;
+  }
   if (disagreed_) return;
-  for (const Member& to : members_) {
-    std::byte* place = to.whole;
+  for (std::size_t to = 0; to < members_.size(); ++to) {
+    std::byte* place = members_[to].call.received;
     for (const Member& from : members_) {
-      if (place != from.slice) std::memcpy(place, from.slice, from.bytes);
-      place += from.bytes;
+      const std::byte* const slice = from.call.sent + (first.to_all ? to * first.bytes : 0);
+      if (place != slice) std::memcpy(place, slice, first.bytes);
+      place += first.bytes;
     }
   }
 }
@@ -131,6 +142,15 @@ bool alive(ncclComm_t communicator) {
 }
 
 thread_local int groups = 0;  // that this thread has begun
+// What it sends and receives in them, of one communicator and stream.
+struct Sends {
+  ncclComm_t communicator = nullptr;
+  cudaStream_t stream = nullptr;
+  std::size_t count = 0;
+  std::map<int, const std::byte*> sent;  // by peer
+  std::map<int, std::byte*> received;
+};
+thread_local Sends sends;
 thread_local std::string error;
 
 ncclResult_t refuse(ncclResult_t status, const std::string& why) {
@@ -148,6 +168,62 @@ struct ncclComm {
   int rank;
   bool asked = true;  // whether it was asked for since its last call, of which it says first that it is in progress
 };
+
+namespace {
+
+ncclResult_t may_call(ncclComm_t communicator, ncclDataType_t type) {
+  if (!alive(communicator)) return refuse(ncclInvalidArgument, "the communicator has ended");
+  if (!communicator->asked || !communicator->clique->complete()) {
+    return refuse(ncclInvalidUsage, "the call before is in progress");
+  }
+  if (type != ncclUint8) return refuse(ncclInvalidArgument, "only bytes are emulated");
+  return ncclSuccess;
+}
+
+ncclResult_t start(ncclComm_t communicator, cudaStream_t stream, const Clique::Call& call) {
+  const auto run = [clique = communicator->clique, rank = communicator->rank, call] { clique->exchange(rank, call); };
+  if (enqueue(stream, run) != cudaSuccess) return refuse(ncclUnhandledCudaError, "the stream takes no work");
+  communicator->asked = false;
+  return ncclInProgress;
+}
+
+ncclResult_t add_to_group(ncclComm_t communicator, cudaStream_t stream, std::size_t count, ncclDataType_t type,
+                          int peer) {
+  if (const ncclResult_t status = may_call(communicator, type); status != ncclSuccess) return status;
+  if (groups == 0) return refuse(ncclInvalidUsage, "only sends and receives in a group are emulated");
+  if (peer < 0 || peer >= communicator->clique->ranks()) return refuse(ncclInvalidArgument, "there is no such peer");
+  if (sends.communicator == nullptr) sends = {communicator, stream, count, {}, {}};
+  if (sends.communicator != communicator || sends.stream != stream || sends.count != count) {
+    return refuse(ncclInvalidUsage, "only groups of one communicator, stream and size are emulated");
+  }
+  return ncclSuccess;
+}
+
+// A group of sends to all, and receives from all.
+ncclResult_t all_to_all(const Sends& group) {
+  const auto ranks = static_cast<std::size_t>(group.communicator->clique->ranks());
+  if (group.sent.size() != ranks || group.received.size() != ranks) {
+    return refuse(ncclInvalidUsage, "only groups with a slice to and from every peer are emulated");
+  }
+  const std::byte* const sent = group.sent.at(0);
+  std::byte* const received = group.received.at(0);
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    if (group.sent.at(static_cast<int>(peer)) != sent + peer * group.count ||
+        group.received.at(static_cast<int>(peer)) != received + peer * group.count) {
+      return refuse(ncclInvalidUsage, "only slices that follow each other are emulated");
+    }
+  }
+  const std::size_t bytes = ranks * group.count;
+  for (const std::byte* const memory : {sent, static_cast<const std::byte*>(received)}) {
+    if (bytes > 0 && !state().device.holds_all(memory, bytes)) {
+      return refuse(ncclInvalidArgument, "the memory is not a device's, or too small");
+    }
+  }
+  if (sent < received + bytes && received < sent + bytes) return refuse(ncclInvalidArgument, "slices overlap");
+  return start(group.communicator, group.stream, {true, sent, received, group.count});
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -185,8 +261,8 @@ ncclResult_t ncclGroupStart() {
 
 ncclResult_t ncclGroupEnd() {
   if (groups == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
-  --groups;
-  return ncclInProgress;
+  if (--groups > 0 || sends.communicator == nullptr) return ncclInProgress;
+  return all_to_all(std::exchange(sends, {}));
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
@@ -223,11 +299,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* status
 
 ncclResult_t ncclAllGather(const void* slice, void* whole, size_t count, ncclDataType_t type, ncclComm_t communicator,
                            cudaStream_t stream) {
-  if (!alive(communicator)) return refuse(ncclInvalidArgument, "the communicator has ended");
-  if (!communicator->asked || !communicator->clique->complete()) {
-    return refuse(ncclInvalidUsage, "the call before is in progress");
-  }
-  if (type != ncclUint8) return refuse(ncclInvalidArgument, "only bytes are emulated");
+  if (const ncclResult_t status = may_call(communicator, type); status != ncclSuccess) return status;
   const auto* const from = static_cast<const std::byte*>(slice);
   auto* const to = static_cast<std::byte*>(whole);
   const auto ranks = static_cast<std::size_t>(communicator->clique->ranks());
@@ -237,11 +309,28 @@ ncclResult_t ncclAllGather(const void* slice, void* whole, size_t count, ncclDat
   if (count > 0 && !state().device.holds_all(whole, ranks * count)) {
     return refuse(ncclInvalidArgument, "the memory is not a device's, or too small");
   }
-  const auto run = [clique = communicator->clique, rank = communicator->rank, from, to, count] {
-    clique->gather(rank, from, to, count);
-  };
-  if (enqueue(stream, run) != cudaSuccess) return refuse(ncclUnhandledCudaError, "the stream takes no work");
-  communicator->asked = false;
+  return start(communicator, stream, {false, from, to, count});
+}
+
+ncclResult_t ncclSend(const void* sent, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                      cudaStream_t stream) {
+  if (const ncclResult_t status = add_to_group(communicator, stream, count, type, peer); status != ncclSuccess) {
+    return status;
+  }
+  if (!sends.sent.emplace(peer, static_cast<const std::byte*>(sent)).second) {
+    return refuse(ncclInvalidUsage, "only one slice for each peer is emulated");
+  }
+  return ncclInProgress;
+}
+
+ncclResult_t ncclRecv(void* received, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                      cudaStream_t stream) {
+  if (const ncclResult_t status = add_to_group(communicator, stream, count, type, peer); status != ncclSuccess) {
+    return status;
+  }
+  if (!sends.received.emplace(peer, static_cast<std::byte*>(received)).second) {
+    return refuse(ncclInvalidUsage, "only one slice from each peer is emulated");
+  }
   return ncclInProgress;
 }
 

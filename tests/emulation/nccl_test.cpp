@@ -1,4 +1,5 @@
-// The stand-in for NCCL: all-gathers in place, and the refusal of what the real library would misread or hang on.
+// The stand-in for NCCL: all-gathers in place, all-to-alls, and the refusal of what the real library would misread or
+// hang on.
 #include <nccl.h>
 
 #include <cstring>
@@ -24,6 +25,7 @@ class Nccl : public EmulationFixture {
       EXPECT_EQ(init(rank, &communicators_[rank]), ncclInProgress);
       cudaStreamCreateWithFlags(&streams_[rank], cudaStreamNonBlocking);
       cudaMalloc(reinterpret_cast<void**>(&wholes_[rank]), kRanks * kSlice);
+      cudaMalloc(reinterpret_cast<void**>(&received_[rank]), kRanks * kSlice);
       std::memset(wholes_[rank] + static_cast<std::size_t>(rank) * kSlice, 'a' + rank, kSlice);
     }
     ncclGroupEnd();
@@ -34,6 +36,7 @@ class Nccl : public EmulationFixture {
     for (const cudaStream_t stream : streams_) cudaStreamSynchronize(stream), cudaStreamDestroy(stream);
     emulation::clear_error();
     for (char* const whole : wholes_) cudaFree(whole);
+    for (char* const received : received_) cudaFree(received);
     cudaSetDevice(0);
     emulation::set_machine({});
     EmulationFixture::TearDown();
@@ -49,6 +52,18 @@ class Nccl : public EmulationFixture {
     return ncclAllGather(whole + static_cast<std::size_t>(rank) * count + shift, whole, count, ncclUint8,
                          communicators_[rank], streams_[rank]);
   }
+  // Sends and receives of a slice for each of the first `peers` ranks.
+  ncclResult_t exchange(int rank, int peers = kRanks, std::size_t count = kSlice) {
+    ncclGroupStart();
+    for (int peer = 0; peer < peers; ++peer) {
+      const std::size_t at = static_cast<std::size_t>(peer) * count;
+      EXPECT_EQ(ncclSend(wholes_[rank] + at, count, ncclUint8, peer, communicators_[rank], streams_[rank]),
+                ncclInProgress);
+      EXPECT_EQ(ncclRecv(received_[rank] + at, count, ncclUint8, peer, communicators_[rank], streams_[rank]),
+                ncclInProgress);
+    }
+    return ncclGroupEnd();
+  }
   static void wait(ncclComm_t communicator) {
     ncclResult_t status = ncclInProgress;
     while (status == ncclInProgress) ASSERT_EQ(ncclCommGetAsyncError(communicator, &status), ncclSuccess);
@@ -58,7 +73,7 @@ class Nccl : public EmulationFixture {
   ncclUniqueId id_;
   ncclComm_t communicators_[kRanks];
   cudaStream_t streams_[kRanks];
-  char* wholes_[kRanks];
+  char *wholes_[kRanks], *received_[kRanks];
 };
 
 TEST_F(Nccl, EveryRankGetsEverySlice) {
@@ -76,6 +91,28 @@ TEST_F(Nccl, EveryRankGetsEverySlice) {
   }
 }
 
+TEST_F(Nccl, EveryRankGetsItsSliceOfEveryRank) {
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (int peer = 0; peer < kRanks; ++peer) {
+      std::memset(wholes_[rank] + static_cast<std::size_t>(peer) * kSlice, 'a' + 10 * rank + peer, kSlice);
+    }
+    ASSERT_EQ(exchange(rank), ncclInProgress);
+  }
+  for (int rank = 0; rank < kRanks; ++rank) {
+    wait(communicators_[rank]);
+    ASSERT_EQ(cudaStreamSynchronize(streams_[rank]), cudaSuccess);
+    std::string expected;
+    for (int peer = 0; peer < kRanks; ++peer)
+      expected += std::string(kSlice, static_cast<char>('a' + 10 * peer + rank));
+    EXPECT_EQ(std::string(received_[rank], kRanks * kSlice), expected);
+  }
+}
+
+TEST_F(Nccl, RanksThatMakeDifferentCallsAreAnErrorOfTheirStreams) {
+  for (int rank = 0; rank < kRanks; ++rank) ASSERT_EQ(rank == 1 ? exchange(rank) : gather(rank), ncclInProgress);
+  EXPECT_NE(cudaStreamSynchronize(streams_[0]), cudaSuccess);
+}
+
 TEST_F(Nccl, RanksThatDisagreeAreAnErrorOfTheirStreams) {
   for (int rank = 0; rank < kRanks; ++rank) ASSERT_EQ(gather(rank, rank == 1 ? kSlice / 2 : kSlice), ncclInProgress);
   const cudaError_t status = cudaStreamSynchronize(streams_[0]);
@@ -86,6 +123,8 @@ TEST_F(Nccl, RanksThatDisagreeAreAnErrorOfTheirStreams) {
 TEST_F(Nccl, MisuseIsRefused) {
   EXPECT_EQ(gather(0, kSlice, /*shift=*/1), ncclInvalidArgument);  // not in place
   EXPECT_EQ(gather(0, 2 * kSlice), ncclInvalidArgument);           // beyond the memory
+  EXPECT_EQ(exchange(0, kRanks, 2 * kSlice), ncclInvalidArgument);
+  EXPECT_EQ(exchange(0, kRanks - 1), ncclInvalidUsage);  // a rank would wait for ever
   ASSERT_EQ(gather(0), ncclInProgress);
   EXPECT_EQ(gather(0), ncclInvalidUsage);  // nobody has asked whether the first one is under way
   ncclComm_t more = nullptr;

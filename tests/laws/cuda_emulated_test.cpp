@@ -237,7 +237,7 @@ TEST_F(CudaEmulated, WithPartsTwoDevicesHaveTheBitsOfOne) {
   EXPECT_EQ(record(two), record(one));
 }
 
-// Weights that several GPUs gather, by the stand-in for NCCL.
+// Weights that several GPUs gather, and gradients that they sum, by the stand-in for NCCL.
 class GatheringGpus : public CudaEmulated {
  protected:
   Options gathering(int count, const char* feed, const char* family = "gpt2") const {
@@ -245,6 +245,7 @@ class GatheringGpus : public CudaEmulated {
     options.device.kind = "cuda";
     options.device.count = count;
     options.device.feed = feed;
+    options.device.sums = std::string(feed) == "gathered" ? "devices" : "host";
     options.transfer.stash = "host";
     options.batch = {.micro_batch = 1, .micro_batches = count};
     return options;
@@ -290,11 +291,23 @@ TEST_F(GatheringGpus, AreTheDefaultWhereNcclIsThere) {
   }
   EXPECT_EQ(feed_of(gathering(2, "whole")), "each device copies all of a layer");
   EXPECT_EQ(feed_of(gathering(1, "auto")), "");
+  const auto sums_of = [&](const char* sums, const char* compute) {
+    Options options = gathering(2, "whole");
+    options.device.sums = sums;
+    options.precision.compute = compute;
+    return Trainer(options).contract().gradient_sums;
+  };
+  const std::string sums = "each device sums 1/2 of a layer's, exchanged by NCCL 2.";
+  EXPECT_EQ(sums_of("auto", "fp32").substr(0, sums.size()), sums);
+  EXPECT_EQ(sums_of("devices", "bf16").substr(0, sums.size()), sums);
+  EXPECT_EQ(sums_of("auto", "bf16"), "the host sums those of all devices, since sums in fp32 are no fewer bytes");
 
   emulation::set_machine({.devices = 2, .nccl = false});
   const std::string why = feed_of(gathering(2, "auto"));
   EXPECT_EQ(why.substr(0, 53), "each device copies all of a layer, since NCCL refuses");
   EXPECT_NE(why.find("no communicators on this machine"), std::string::npos) << why;
+  EXPECT_NE(sums_of("auto", "fp32").find("no communicators on this machine"), std::string::npos);
+  EXPECT_THROW(sums_of("devices", "fp32"), BadInput);
   try {
     Trainer trainer(gathering(2, "gathered"));
     FAIL() << "gathers without NCCL";

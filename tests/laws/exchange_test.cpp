@@ -189,6 +189,12 @@ const testing::Ways kUpdates = {
        if (o.device.kind == "host") o.device.count = 2;
        o.batch.micro_batches = 4;
      }},
+    {"two devices that sum",
+     [](Options& o) {
+       if (o.device.kind == "host") o.device.count = 2;
+       o.batch.micro_batches = 4;
+       o.device.sums = "devices";
+     }},
     {"nothing recomputed", [](Options& o) { o.recompute.policy = "none"; }},
 };
 

@@ -8,6 +8,7 @@
 #include "l2l/l2l.h"
 #include "tests/laws/buckets.h"
 #include "tests/laws/small_run.h"
+#include "tests/support/refusal.h"
 
 namespace l2l::heads_law {
 namespace {

@@ -92,7 +92,10 @@ TEST(Ranks, HaveTheBitsOfOneProcess) {
       for (const char* const wire : {"replicated", "sharded"}) {
         options.distributed.wire = wire;
         EXPECT_EQ(record_on_ranks(options, 4), expected) << family << " " << compute << " " << wire;
-        EXPECT_EQ(record_on_ranks(options, 2, 2), expected) << family << " " << compute << " " << wire;
+        for (const char* const sums : {"host", "devices"}) {
+          options.device.sums = sums;
+          EXPECT_EQ(record_on_ranks(options, 2, 2), expected) << family << " " << compute << " " << wire << " " << sums;
+        }
       }
     }
   }
@@ -127,6 +130,10 @@ TEST(Ranks, HaveThemInEveryMode) {
     EXPECT_EQ(record_on_ranks(options, 3), expected) << name << ", sharded";
     options.device.feed = "gathered";
     EXPECT_EQ(record_on_ranks(options, 2, 2), of_four) << name << ", sharded, and gathered by devices";
+    options.device.sums = "devices";
+    EXPECT_EQ(record_on_ranks(options, 2, 2), of_four) << name << ", sharded, gathered and summed by devices";
+    options.distributed.wire = "replicated";
+    EXPECT_EQ(record_on_ranks(options, 2, 2), of_four) << name << ", summed by devices";
   }
 }
 

@@ -458,6 +458,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "device.execution",
                                                "device.count",
                                                "device.feed",
+                                               "device.sums",
                                                "device.index",
                                                "device.graphs",
                                                "device.pinned_memory",

@@ -332,6 +332,27 @@ TEST_F(Paced, ThePredictedStepIsTheStep) {
   }
 }
 
+// Of two devices: the step as it is measured and as it is predicted, in attempts as above.
+struct StepOfTwo {
+  double measured_ms = 0;
+  StepPrediction prediction;
+};
+StepOfTwo step_of_two(const Options& options, const device::PaceTable& paces, const std::filesystem::path& file) {
+  StepOfTwo step;
+  double ratio = 0;
+  for (int attempt = 0; attempt < 3 && std::abs(ratio - 1) > 0.05; ++attempt) {
+    std::filesystem::remove(file);
+    step.measured_ms = tools::measure({options, paces, true}, /*warm_up=*/1, /*steps=*/3).schedule.step_ms;
+    const auto device = [&] { return std::make_shared<device::PacedDevice>(paces); };
+    const RunPlan plan = plan_run(options, {device(), device()});
+    Calibration calibration(file, "test");
+    step.prediction = predict_thoroughly(plan, calibration);
+    ratio = step.prediction.step_ms.value_or(0) / step.measured_ms;
+  }
+  EXPECT_NEAR(ratio, 1, 0.05) << paces.peer_bandwidth;
+  return step;
+}
+
 // Of two devices that gather, each link carries half of the weights, and the devices send each other theirs.
 TEST_F(Paced, ThePredictedStepIsTheStepOfDevicesThatGather) {
   L2L_NEEDS_TRUE_TIMES();
@@ -341,30 +362,37 @@ TEST_F(Paced, ThePredictedStepIsTheStepOfDevicesThatGather) {
   two.device.count = 2;
   device::PaceTable paces = table(Bytes{6'000'000});
   paces.d2h_bandwidth = Bytes{1} << 32;
-  const auto step_ms = [&](const char* feed) {
-    two.device.feed = feed;
-    return tools::measure({two, paces, true}, /*warm_up=*/1, /*steps=*/3).schedule.step_ms;
-  };
-  const double whole = step_ms("whole");
+  const double whole = step_of_two(two, paces, file_).measured_ms;
+  two.device.feed = "gathered";
   for (const Bytes bandwidth : {Bytes{1} << 32, Bytes{3'000'000}}) {
     paces.peer_bandwidth = bandwidth;
-    double ratio = 0, gathered = 0;
-    StepPrediction prediction;
-    for (int attempt = 0; attempt < 3 && std::abs(ratio - 1) > 0.05; ++attempt) {
-      std::filesystem::remove(file_);
-      gathered = step_ms("gathered");
-      const auto device = [&] { return std::make_shared<device::PacedDevice>(paces); };
-      const RunPlan plan = plan_run(two, {device(), device()});
-      Calibration calibration(file_, "test");
-      prediction = predict_thoroughly(plan, calibration);
-      ASSERT_TRUE(prediction.step_ms);
-      ratio = *prediction.step_ms / gathered;
-    }
-    EXPECT_NEAR(ratio, 1, 0.05) << bandwidth;
+    const auto [gathered, prediction] = step_of_two(two, paces, file_);
     const bool fast = bandwidth > 1'000'000'000;
     EXPECT_EQ(prediction.bound, fast ? "link to the device" : kPeerLinks.name);
     EXPECT_EQ(prediction.lines.back().what, kPeerLinks.name);
     EXPECT_NEAR(whole / gathered, fast ? 2 : 1, 0.2) << bandwidth;
+  }
+}
+
+// Of two devices that sum, each link carries half of the sums instead of all gradients; an exchange and the copy of its
+// sums follow each other.
+TEST_F(Paced, ThePredictedStepIsTheStepOfDevicesThatSum) {
+  L2L_NEEDS_TRUE_TIMES();
+  Options two = options();
+  two.batch.micro_batches = 4;
+  two.transfer.stash = "device";
+  two.device.count = 2;
+  device::PaceTable paces = table(Bytes{3'000'000});
+  paces.h2d_bandwidth = Bytes{1} << 32;
+  const double on_host = step_of_two(two, paces, file_).measured_ms;
+  two.device.sums = "devices";
+  for (const Bytes bandwidth : {Bytes{1} << 32, Bytes{3'000'000}}) {
+    paces.peer_bandwidth = bandwidth;
+    const auto [summed, prediction] = step_of_two(two, paces, file_);
+    const bool fast = bandwidth > 1'000'000'000;
+    if (fast) EXPECT_EQ(prediction.bound, "link to the host");
+    EXPECT_EQ(prediction.lines.back().what, kExchanges.name);
+    EXPECT_NEAR(on_host / summed, fast ? 2 : 1, 0.2) << bandwidth;
   }
 }
 

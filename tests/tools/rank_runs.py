@@ -14,7 +14,10 @@ import unittest
 SURROUNDINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
                 "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_hwloc_base_binding_policy": "none"}
 
-CONFIG = """
+# "host", or "cuda": all ranks share the first GPU then.
+DEVICE = os.environ.get("L2L_TEST_DEVICE", "host")
+
+CONFIG = f"""
 [model]
 layers = 3
 hidden = 32
@@ -29,7 +32,7 @@ micro_batches = 24
 [optimizer]
 learning_rate = 1e-2
 [device]
-kind = "host"
+kind = "{DEVICE}"
 threads = 1
 [eps]
 threads = 1

@@ -14,7 +14,7 @@ import sys
 import time
 
 import rank_runs
-from rank_runs import ARGUMENTS
+from rank_runs import ARGUMENTS, DEVICE
 
 # What each run of several processes is compared in with one of as many devices.
 CASES = {
@@ -35,6 +35,12 @@ CASES = {
     "recomputation": ['recompute.policy="full"', 'transfer.stash="host"'],
     "sharded weights": ['distributed.wire="sharded"', 'precision.compute="bf16"'],
 }
+
+# Ranks and devices of each, beside one process with one device.
+DIVISIONS = ((1, 2), (1, 4), (2, 2), (4, 1))
+if DEVICE != "host":  # one GPU for all
+    DIVISIONS = ((2, 1), (4, 1))
+    CASES = {name: CASES[name] for name in ("eager", "bf16", "LAMB", "int8 moments", "tables in chunks", "Llama", "sharded weights")}
 
 
 class Ranks(rank_runs.RankRuns):
@@ -58,7 +64,7 @@ class Ranks(rank_runs.RankRuns):
         for name, settings in CASES.items():
             with self.subTest(name):
                 alone, _ = self.run_ranks(1, "--quiet", settings=[*settings, "batch.parts=4"])
-                for ranks, devices in ((1, 2), (1, 4), (2, 2), (4, 1)):
+                for ranks, devices in DIVISIONS:
                     other, _ = self.run_ranks(ranks, "--quiet", settings=[*settings, "batch.parts=4", f"device.count={devices}"])
                     for key in ("weights_hash", "loss", "validation_loss", "metrics"):
                         self.assertEqual(other[key], alone[key], f"{ranks} x {devices}: {key}")

@@ -1,6 +1,8 @@
 // The entry of the module that the application opens (device/cuda_module.cpp).
 #include "device/cuda_module.h"
 
+#include <cstdlib>
+
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/nccl_collectives.h"
 
@@ -30,6 +32,10 @@ Peers* join(std::span<Device* const> devices, std::string& reason) {
 
 extern "C" __attribute__((visibility("default"))) const l2l::device::cuda::Module* l2l_cuda_module() {
   using namespace l2l::device::cuda;
+  // How many queues of a GPU the streams are spread over, which CUDA reads when it begins: the most there are, since
+  // streams that share one wait for each other, and exchanges of two groups (device/peers.h) must not.
+  static const int set = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  static_cast<void>(set);
   static const std::string stamp = module_stamp();
   static const Module module{stamp.c_str(), open_device, join};
   return &module;

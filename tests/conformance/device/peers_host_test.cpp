@@ -1,6 +1,6 @@
 // What only groups of devices in host memory promise, and negative controls of all groups.
 #include "core/fault_point.h"
-#include "tests/conformance/device/gathering.h"
+#include "tests/conformance/device/exchanging.h"
 #include "tests/support/trace_spans.h"
 
 namespace l2l::device {
@@ -40,7 +40,7 @@ TEST(HostPeers, APacedGatherTakesWhatItsTableSays) {
                         return device;
                       }};
   const PeersOfBackend group(paced, 3);
-  EXPECT_EQ(wrong_gathers(group, kSlice, /*rounds=*/1), 0);
+  EXPECT_EQ(wrong_rounds(group, PeerCall::all_gather, kSlice, /*rounds=*/1), 0);
   double first = 1e18, last = 0;
   int gathered = 0;
   for (const testing::TraceSpan& span : testing::read_spans(trace)) {
@@ -55,14 +55,16 @@ TEST(HostPeers, APacedGatherTakesWhatItsTableSays) {
 }
 
 #ifdef L2L_FAULT_POINTS
-TEST(HostPeers, AGatherThatReadsBeforeItsPeersHaveBroughtTheirsIsNoticed) {
+TEST(HostPeers, AnExchangeThatReadsBeforeItsPeersHaveBroughtTheirsIsNoticed) {
   const PeersOfBackend group(slow_copies(), 3);
-  EXPECT_EQ(wrong_gathers(group, 256, 20), 0);
-  arm_fault_point("peers.read_early");
-  EXPECT_GT(wrong_gathers(group, 256, 20), 0);
-  arm_fault_point("peers.overwrite_early");
-  EXPECT_GT(wrong_gathers(group, 256, 20), 0);
-  arm_fault_point("");
+  for (const PeerCall call : {PeerCall::all_gather, PeerCall::all_to_all}) {
+    EXPECT_EQ(wrong_rounds(group, call, 256, 20), 0);
+    for (const char* const fault : {"peers.read_early", "peers.overwrite_early"}) {
+      arm_fault_point(fault);
+      EXPECT_GT(wrong_rounds(group, call, 256, 20), 0) << fault;
+      arm_fault_point("");
+    }
+  }
 }
 #endif
 

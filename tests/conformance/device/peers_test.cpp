@@ -1,5 +1,5 @@
-// What all devices promise of a group that gathers (device/peers.h).
-#include "tests/conformance/device/gathering.h"
+// What all devices promise of a group that exchanges slices (device/peers.h).
+#include "tests/conformance/device/exchanging.h"
 
 namespace l2l::device {
 namespace {
@@ -7,16 +7,20 @@ namespace {
 class PeersTest : public ::testing::TestWithParam<Backend> {};
 INSTANTIATE_TEST_SUITE_P(Devices, PeersTest, ::testing::ValuesIn(backends()), backend_name);
 
+constexpr PeerCall kCalls[] = {PeerCall::all_gather, PeerCall::all_to_all};
+
 // Each round overwrites what the one before brought, while slower members may still read it.
 TEST_P(PeersTest, EveryMemberGetsAllSlicesInEveryRound) {
   constexpr int kRounds = 25;
-  for (const int count : {2, 3, 4}) {
+  for (const int count : {1, 2, 3, 4}) {  // one: what a machine with a single GPU can show
     const PeersOfBackend group(GetParam(), count);
     if (!group.peers) GTEST_SKIP() << group.reason;
     EXPECT_EQ(group.peers->count(), count);
     EXPECT_FALSE(group.peers->description().empty());
     for (const Bytes slice : {Bytes{256}, 40 * kKiB + 256}) {
-      EXPECT_EQ(wrong_gathers(group, slice, kRounds), 0) << count << " members, slices of " << slice;
+      for (const PeerCall call : kCalls) {
+        EXPECT_EQ(wrong_rounds(group, call, slice, kRounds), 0) << count << " members, slices of " << slice;
+      }
     }
   }
 }
@@ -25,7 +29,7 @@ TEST_P(PeersTest, AGroupOfTheSameDevicesFollowsAnother) {
   for (int run = 0; run < 3; ++run) {
     const PeersOfBackend group(GetParam(), 2);
     if (!group.peers) GTEST_SKIP() << group.reason;
-    EXPECT_EQ(wrong_gathers(group, 256, 2), 0);
+    for (const PeerCall call : kCalls) EXPECT_EQ(wrong_rounds(group, call, 256, 2), 0);
   }
 }
 
@@ -37,6 +41,9 @@ TEST_P(PeersTest, WhatCannotBeDividedIsRefused) {
     const auto stream = device.create_stream("gathers");
     const auto memory = device.allocate(257, "whole");
     EXPECT_THROW(group.peers->all_gather(member, *stream, memory->view()), Error);
+    EXPECT_THROW(group.peers->all_to_all(member, *stream, memory->view(), memory->view()), Error);
+    const auto more = device.allocate(258, "more");
+    EXPECT_THROW(group.peers->all_to_all(member, *stream, more->view(), memory->view()), Error);
   });
 }
 
@@ -45,12 +52,12 @@ TEST_P(PeersTest, AnAbortEndsWhatWaits) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     const PeersOfBackend group(GetParam(), 3);
     if (!group.peers) GTEST_SKIP() << group.reason;
-    std::vector<std::unique_ptr<GatheringMember>> members;
+    std::vector<std::unique_ptr<ExchangingMember>> members;
     for (int member = 0; member < 3; ++member) {
-      members.push_back(std::make_unique<GatheringMember>(group, member, 256, /*rounds=*/1));
+      members.push_back(std::make_unique<ExchangingMember>(group, kCalls[attempt % 2], member, 256, /*rounds=*/1));
     }
     group.run([&](int member) {
-      GatheringMember& own = *members[static_cast<std::size_t>(member)];
+      ExchangingMember& own = *members[static_cast<std::size_t>(member)];
       if (member == 2) {
         std::this_thread::sleep_for(std::chrono::microseconds(100 * attempt));
         return group.peers->abort();

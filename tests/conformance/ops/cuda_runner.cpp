@@ -25,6 +25,9 @@ cuda::Context make_context() {
       10 * attribute(cudaDevAttrComputeCapabilityMajor) + attribute(cudaDevAttrComputeCapabilityMinor);
   context.multiprocessors = attribute(cudaDevAttrMultiProcessorCount);
   context.shared_memory_per_block = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  std::size_t free = 0, total = 0;
+  cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  context.attention_workspace = total / 32;                // as a device sets it (device/cuda/device_state.cpp)
   context.cudnn = std::getenv("L2L_NO_CUDNN") == nullptr;  // set: our own attention is tested, not cuDNN's
   cuda::check(cublasLtCreate(&context.cublas_lt), "cublasLtCreate");
   return context;

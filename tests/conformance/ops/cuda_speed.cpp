@@ -159,6 +159,7 @@ std::vector<OpCase> cuda_speed_cases() {
       cases.push_back(window_case(kind, dtype, {64, 32, 32, kChannels}, three));
     }
     cases.push_back(unpack_case(dtype, WordElement::u8, 64, 224 * 224, 3));
+    cases.push_back(tree_sum_case(dtype, 8, 32 * 1024 * 1024));
     for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::add, OpKind::convert}) {
       cases.push_back(pointwise_case(kind, dtype, kRows, 4 * kBert));
     }

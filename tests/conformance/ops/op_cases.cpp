@@ -129,6 +129,11 @@ void add_streams(std::vector<OpCase>& cases, DType dtype) {
 void add_pointwise(std::vector<OpCase>& cases, DType dtype) {
   cases.push_back(pointwise_case(OpKind::add, dtype, 1100, 331));  // several turns of each thread of a small grid
   cases.push_back(convert_squares_case(dtype, 1100, 331));
+  for (const std::int64_t rows : {1, 2, 3, 6, 7, 8, 13, 63, 64}) {
+    for (const std::int64_t columns : {1, 8, 331, 70'000}) {
+      if (rows < 13 || columns < 1000) cases.push_back(tree_sum_case(dtype, rows, columns));
+    }
+  }
   const std::array<std::int64_t, 2> shapes[] = {{1, 1}, {7, 8}, {33, 24}, {100, 331}};
   for (const auto& [rows, columns] : shapes) {
     for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::tanh, OpKind::tanh_backward, OpKind::sigmoid,
@@ -440,6 +445,7 @@ std::vector<OpCase> speed_cases() {
       for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::add, OpKind::convert}) {
         cases.push_back(pointwise_case(kind, dtype, rows, 4 * hidden));
       }
+      cases.push_back(tree_sum_case(dtype, 8, rows * hidden / 2));
       for (const float probability : {0.0f, 0.1f}) {
         cases.push_back(attention_case(dtype, {8, 256, heads, 64, probability}));
         cases.push_back(attention_backward_case(dtype, {8, 256, heads, 64, probability}));

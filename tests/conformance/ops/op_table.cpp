@@ -94,6 +94,11 @@ OpCase accumulate_case(std::int64_t rows, std::int64_t columns) {
   return builder.named(join({rows, columns})).input({rows, columns}).output({rows, columns}).finish();
 }
 
+OpCase tree_sum_case(DType dtype, std::int64_t rows, std::int64_t columns) {
+  CaseBuilder builder(OpKind::tree_sum, dtype);
+  return builder.named(join({rows, columns})).input({rows, columns}).output(DType::f32, {1, columns}).finish();
+}
+
 OpCase pointwise_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, bool exact) {
   CaseBuilder builder(kind, dtype);
   builder.attributes().exact = exact;

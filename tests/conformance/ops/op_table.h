@@ -46,6 +46,7 @@ OpCase layer_norm_backward_case(DType dtype, std::int64_t rows, std::int64_t hid
 OpCase matmul_case(DType input, DType output, const MatmulCase& shape);
 OpCase bias_gradient_case(DType dtype, std::int64_t rows, std::int64_t columns);
 OpCase accumulate_case(std::int64_t rows, std::int64_t columns);
+OpCase tree_sum_case(DType dtype, std::int64_t rows, std::int64_t columns);
 // Ops on elements: as many inputs of `dtype` as the op has (convert reads f32). `exact`: of gelu and gelu_backward.
 OpCase pointwise_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, bool exact = false);
 // Columns [first, first + count) of a matrix, copied times a factor or added to times a factor.

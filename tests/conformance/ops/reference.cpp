@@ -119,6 +119,8 @@ void run_whole(const ReferenceCall& call) {
       return reference_convert(call);
     case OpKind::accumulate:
       return reference_accumulate(call);
+    case OpKind::tree_sum:
+      return reference_tree_sum(call);
     case OpKind::embedding_rows:
       return reference_embedding_rows(call);
     case OpKind::embedding_rows_backward:

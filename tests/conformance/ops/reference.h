@@ -82,6 +82,7 @@ void reference_linear_cross_entropy_backward(const ReferenceCall& call);
 void reference_squared_error(const ReferenceCall& call);         // and its gradient, where there is room for it
 void reference_choice_cross_entropy(const ReferenceCall& call);  // likewise
 void reference_accumulate(const ReferenceCall& call);
+void reference_tree_sum(const ReferenceCall& call);
 void reference_convert(const ReferenceCall& call);
 void reference_split_streams(const ReferenceCall& call);
 void reference_merge_streams(const ReferenceCall& call);

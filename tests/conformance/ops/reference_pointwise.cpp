@@ -145,6 +145,12 @@ void reference_accumulate(const ReferenceCall& call) {
   for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i] += call[0][i];
 }
 
+void reference_tree_sum(const ReferenceCall& call) {
+  const std::size_t columns = call[1].size();
+  std::fill(call[1].begin(), call[1].end(), 0.0);
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i % columns] += call[0][i];
+}
+
 void reference_convert(const ReferenceCall& call) {
   call[1] = call[0];
   if (call.op.outputs.size() == 1) return;
