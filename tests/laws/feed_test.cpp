@@ -8,8 +8,7 @@
 #include "core/fault_point.h"
 #include "runtime/plan/step_work.h"
 #include "tests/laws/measured_memory.h"
-#include "tests/laws/outcome.h"
-#include "tests/laws/small_run.h"
+#include "tests/laws/several_devices.h"
 #include "tests/support/instrumented.h"
 
 namespace l2l::feed_law {
@@ -21,16 +20,11 @@ using testing::SmallRun;
 using transfer::Traffic;
 
 constexpr int kSteps = 3;
-constexpr std::int64_t kMicrobatches = 12;  // divisible by every number of devices below
 
 Options options_of(const SmallRun& run, std::int64_t devices, const std::string& feed,
                    const std::string& family = "gpt2") {
-  Options options = run.options(family);
-  options.batch = {.micro_batch = 1, .micro_batches = kMicrobatches};
-  options.device.count = devices;
+  Options options = testing::options_of_devices(run, devices, family);
   options.device.feed = feed;
-  options.device.threads = 1;
-  options.eps.threads = 2;
   return options;
 }
 
@@ -104,16 +98,7 @@ TEST(Feed, SameBitsHoweverLateADeviceIs) {
   const Options options = options_of(run, 3, "gathered");
   const Record first = testing::record_on(options, kSteps, testing::honest);
   for (std::uint64_t seed = 1; seed <= (testing::kInstrumented ? 1 : 4); ++seed) {
-    std::uint64_t opened = 0;
-    const auto late = [&](std::unique_ptr<device::HostDevice> device) {
-      FaultPlan faults;
-      faults.seed = 100 * seed + opened;
-      if (opened++ == seed % 3) {
-        faults.copy_h2d_delay = faults.copy_d2h_delay = faults.launch_delay = std::chrono::microseconds(300);
-      }
-      return std::make_unique<testing::FaultDevice>(std::move(device), faults);
-    };
-    EXPECT_EQ(testing::record_on(options, kSteps, late), first) << seed;
+    EXPECT_EQ(testing::record_with_a_late_device(options, kSteps, seed), first) << seed;
   }
 }
 
@@ -217,19 +202,8 @@ TEST(Feed, AFailureOfOneDeviceEndsTheGathersOfAll) {
     options.transfer.stash = attempt % 2 == 0 ? "host" : "device";
     options.transfer.prefetch = 1 + attempt % 3;
     options.device.execution = attempt % 5 == 0 ? "resident" : "relay";
-    const int failing = static_cast<int>(random() % 3);
-    const auto call = static_cast<std::int64_t>(random() % 90);
-    const bool launch = random() % 2 == 0;
-    int opened = 0;
-    const auto one_fails = [&](std::unique_ptr<device::HostDevice> device) {
-      FaultPlan faults;
-      faults.seed = static_cast<std::uint64_t>(3 * attempt + opened);
-      faults.copy_h2d_delay = faults.launch_delay = std::chrono::microseconds(random() % 3 * 50);
-      if (opened++ == failing) (launch ? faults.fail_launch : faults.fail_copy) = call;
-      return std::make_unique<testing::FaultDevice>(std::move(device), faults);
-    };
-    EXPECT_THROW(testing::record_on(options, 3, one_fails), DeviceError)
-        << "attempt " << attempt << ": device " << failing << (launch ? ", launch " : ", copy ") << call;
+    SCOPED_TRACE("attempt " + std::to_string(attempt));
+    testing::expect_that_a_failure_ends_all(options, random);
   }
 }
 
@@ -253,24 +227,9 @@ TEST(FeedNegativeControl, ASliceThatNobodyBroughtIsNoticed) {
 
 TEST(FeedNegativeControl, AGatherThatDoesNotWaitForItsPeersIsNoticed) {
   const SmallRun run;
-  const auto slow = [](std::unique_ptr<device::HostDevice> device) {
-    FaultPlan faults;
-    faults.copy_h2d_delay = std::chrono::microseconds(500);
-    return std::make_unique<testing::FaultDevice>(std::move(device), faults);
-  };
-  const Options options = options_of(run, 3, "gathered");
-  const Record honest = testing::record_on(options, kSteps, slow);
-  arm_fault_point("peers.read_early");
-  bool noticed = false;
-  for (int attempt = 0; attempt < 5 && !noticed; ++attempt) {
-    try {
-      noticed = testing::record_on(options, kSteps, slow) != honest;
-    } catch (const Error&) {
-      noticed = true;
-    }
-  }
-  arm_fault_point("");
-  EXPECT_TRUE(noticed);
+  FaultPlan slow;
+  slow.copy_h2d_delay = std::chrono::microseconds(500);
+  testing::expect_that_reading_early_is_noticed(options_of(run, 3, "gathered"), kSteps, slow);
 }
 #endif
 
