@@ -54,8 +54,8 @@ std::unique_ptr<Device> open_cuda_device(const DeviceSettings& settings) {
       module().open({settings.index, settings.graphs, settings.pinned_memory, settings.tf32}, &log));
 }
 
-std::unique_ptr<Peers> make_cuda_peers(std::span<Device* const> devices, std::string& reason) {
-  return std::unique_ptr<Peers>(module().join(devices, reason));
+std::unique_ptr<Peers> make_cuda_peers(std::span<Device* const> devices, PeerCall call, std::string& reason) {
+  return std::unique_ptr<Peers>(module().join(devices, call, reason));
 }
 
 }  // namespace l2l::device

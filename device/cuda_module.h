@@ -23,7 +23,7 @@ struct Module {
   // driver or no such device; DeviceError when the device refuses.
   Device* (*open)(const Settings& settings, void (*log)(LogLevel, std::string_view));
   // make_cuda_peers().
-  Peers* (*join)(std::span<Device* const> devices, std::string& reason);
+  Peers* (*join)(std::span<Device* const> devices, PeerCall call, std::string& reason);
 };
 
 // The one symbol that a module exports.

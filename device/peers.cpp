@@ -128,9 +128,9 @@ class CopyingPeers final : public Peers {
 
 }  // namespace
 
-std::unique_ptr<Peers> make_peers(std::span<Device* const> devices, std::string& reason) {
+std::unique_ptr<Peers> make_peers(std::span<Device* const> devices, PeerCall call, std::string& reason) {
   if (std::ranges::all_of(devices, &Device::uses_host_memory)) return std::make_unique<CopyingPeers>(devices);
-  return make_cuda_peers(devices, reason);
+  return make_cuda_peers(devices, call, reason);
 }
 
 }  // namespace l2l::device

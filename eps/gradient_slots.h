@@ -9,10 +9,11 @@
 
 namespace l2l::eps {
 
+// A "device" here is one that pushes a whole layer: all together are one where devices sum.
 // StoreOptions::holds_gradients(): each layer has a slot per device, as large as the largest where layers are
 // exchanged. Else StoreOptions::staging_slots of the size of the largest layer, and for every further use of a tied
 // group one more per device, since its first contributions wait for the last ones. Each device has an equal share of
-// its own, so that a fast one, whose pushes wait for the others, cannot take them all. Devices that sum count as one.
+// its own, so that a fast one, whose pushes wait for the others, cannot take them all.
 class GradientSlots {
  public:
   // Total that the constructor allocates.

@@ -35,7 +35,7 @@ void WeightLease::Release::operator()(ParameterStore* store) const noexcept {
 void GradientBuffer::Return::operator()(ParameterStore* store) const {
   ParameterStore::Implementation& self = *store->implementation_;
   const auto guard = self.lock();
-  self.slots.release(slot);
+  self.return_slot(layer, device, slot);
   self.notify();
 }
 
@@ -168,7 +168,7 @@ GradientBuffer ParameterStore::gradient_buffer(LayerIndex layer, int device) {
     if (self.hand_over.accepts(layer)) slot = self.take_slot(layer, device);
     return slot.has_value();
   });
-  buffer.store_ = {this, {*slot}};
+  buffer.store_ = {this, {layer, device, *slot}};
   buffer.data_ = self.slots.data(*slot);
   buffer.bytes_ = bytes;
   return buffer;
@@ -182,7 +182,7 @@ void ParameterStore::push(LayerIndex layer, int device, GradientBuffer gradients
   const auto guard = self.lock();
   const int slot = gradients.store_.get_deleter().slot;
   if (self.options.devices_sum) {
-    self.push_slice(layer, slot);
+    self.push_slice(layer, device, slot);
   } else {
     self.push(layer, device, slot, squares);
   }

@@ -152,6 +152,8 @@ class GradientBuffer {
  private:
   friend class ParameterStore;
   struct Return {
+    LayerIndex layer;
+    int device;
     int slot;
     void operator()(ParameterStore* store) const;
   };
@@ -235,7 +237,7 @@ class ParameterStore {
   // Hands over the gradients of `layer` from `device`, or its slice. The last contribution of a group triggers reduce
   // (in order of device; of a tied group: head, then embedding) -> check -> update -> encode on the worker pool.
   // `squares`: their sum of squares, if the device computed it; it replaces the check of a group that has no other
-  // contribution, and the gradients are then read in the update alone.
+  // contribution, and the gradients are then read in the update alone. Where devices sum it is of no effect.
   void push(LayerIndex layer, int device, GradientBuffer gradients, std::optional<double> squares = std::nullopt);
   // Waits until every group of the step is reduced and checked, but not for the updates; held updates start here. When
   // a gradient is not finite, either skips the step (GradientScale) or throws NumericError naming step (counted from

@@ -23,6 +23,9 @@ ModelLayout valid(ModelLayout layout) {
   return layout;
 }
 
+static_assert(kMostDevices <= 64);  // bits of Slices::taken
+std::uint64_t device_bit(int device) { return std::uint64_t{1} << device; }
+
 std::vector<WorkerLane> lanes_of(const StoreOptions& options) {
   if (!options.placement.lanes.empty()) return options.placement.lanes;
   return {{-1, options.threads, {}}};
@@ -42,8 +45,10 @@ StoreOptions valid(const StoreOptions& options) {
   };
   require(is_compute_type(options.wire), "the wire must be f32, bf16 or f16");
   require(is_compute_type(options.gradients), "gradients must be f32, bf16 or f16");
-  require(optimizers::has_update_kernels(options.gradients, optimizers::master_format(options.wire)),
-          "f16 gradients need an f16 wire");
+  for (const DType type : {options.gradients, options.sent_type()}) {
+    require(optimizers::has_update_kernels(type, optimizers::master_format(options.wire)),
+            "f16 gradients need an f16 wire");
+  }
   require(options.devices >= 1 && options.devices <= kMostDevices, "between 1 and 64 devices are possible");
   require(options.rank.index >= 0 && options.rank.index < options.rank.count, "there is no such rank");
   if (const std::string why = options.too_many(); !why.empty()) throw BadInput(why);
@@ -232,29 +237,37 @@ void ParameterStore::Implementation::take_check(GroupIndex index, double sum_of_
 std::optional<int> ParameterStore::Implementation::take_slot(LayerIndex layer, int device) {
   if (!options.devices_sum) return slots.take(layer, device);
   Slices& of_layer = slices[static_cast<std::size_t>(layer)];
-  const std::uint64_t own = std::uint64_t{1} << device;
+  const std::uint64_t own = device_bit(device);
   if (of_layer.slot < 0) {
     const std::optional<int> slot = slots.take(layer, /*device=*/0);
     if (!slot) return slot;
     of_layer = {*slot, 0, options.devices};
-    slots.share(*slot, options.devices);
   }
   if ((of_layer.taken & own) != 0) throw Error("layer " + layer_at(layer).name + ": a device brings two slices");
   of_layer.taken |= own;
   return of_layer.slot;
 }
 
-void ParameterStore::Implementation::push_slice(LayerIndex layer, int slot) {
+void ParameterStore::Implementation::push_slice(LayerIndex layer, int device, int slot) {
   Slices& of_layer = slices[static_cast<std::size_t>(layer)];
-  if (of_layer.missing == options.devices && fault_point("eps.lost_contribution")) {
-    std::memset(slots.data(slot), 0, gradient_bytes(layer));
+  if (slot != of_layer.slot || (of_layer.taken & device_bit(device)) == 0) {
+    throw Error("layer " + layer_at(layer).name + ": a slice comes from a device that has no buffer for it");
   }
-  if (--of_layer.missing > 0) {
-    slots.release(slot);
-    return;
-  }
+  if (--of_layer.missing > 0) return;
   of_layer = {};
+  if (fault_point("eps.lost_contribution")) std::memset(slots.data(slot), 0, gradient_bytes(layer));
   push(layer, /*device=*/0, slot, /*squares=*/std::nullopt);
+}
+
+// Of a buffer that is given up.
+void ParameterStore::Implementation::return_slot(LayerIndex layer, int device, int slot) {
+  if (options.devices_sum) {
+    Slices& of_layer = slices[static_cast<std::size_t>(layer)];
+    of_layer.taken &= ~device_bit(device);
+    if (of_layer.taken != 0) return;  // by another that has it, or has pushed
+    of_layer = {};
+  }
+  slots.release(slot);
 }
 
 void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot, std::optional<double> squares) {

@@ -81,7 +81,8 @@ struct ParameterStore::Implementation {
   LayerIndex first_layer(GroupIndex group) const;          // where it is used first, for people; -1: nowhere
   std::optional<int> take_slot(LayerIndex layer, int device);
   void push(LayerIndex layer, int device, int slot, std::optional<double> squares);
-  void push_slice(LayerIndex layer, int slot);
+  void push_slice(LayerIndex layer, int device, int slot);
+  void return_slot(LayerIndex layer, int device, int slot);
   bool is_whole_gradient(const LayerSpec& layer) const;  // its group gets no other contribution
   void take_check(GroupIndex group, double sum_of_squares);
   void release_contributions(GroupIndex group);

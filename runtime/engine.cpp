@@ -1,5 +1,7 @@
 #include "runtime/engine.h"
 
+#include <thread>
+
 #include "l2l/errors.h"
 
 namespace l2l::runtime {
@@ -29,10 +31,12 @@ Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights, R
     parts.push_back(&sides_.back()->minibatch());
   }
   minibatch_ = std::make_unique<Minibatch>(std::move(parts), ranks_);
+  // Both at once: what ends one may wait for the GPU, on which the other's calls still run.
   exchange_abort_ = failure_.on_failure([peers = plan.peers] {
-    for (device::Peers* const group : {peers.weights.get(), peers.gradients.get()}) {
-      if (group != nullptr) group->abort();
-    }
+    std::jthread other;
+    if (peers.weights && peers.gradients) other = std::jthread([&] { peers.weights->abort(); });
+    if (peers.weights && !peers.gradients) peers.weights->abort();
+    if (peers.gradients) peers.gradients->abort();
   });
   ranks_.watch(&failure_);
 }

@@ -2,7 +2,8 @@
 // next layer. A completion thread waits for the copies and calls push().
 //
 // Where the devices of a process sum, it first exchanges slices with the drains of the others, which all drain the same
-// layers in the same order, sums the gradients of its slice, and copies the sums alone.
+// layers in the same order, sums the gradients of its slice, and copies the sums alone. Their squares are left to the
+// host.
 #pragma once
 
 #include <functional>
@@ -49,8 +50,9 @@ class GradientDrain {
   // What was enqueued on `compute` so far has written them: sends them off. Follows acquire() of the same layer.
   void drain(device::Stream& compute) { ring_.filled(current_, compute); }
 
-  // Ends the completion thread and waits until the device has done what it enqueued, peers' memory included. After a
-  // failure, or when all gradients have been pushed; then only destruction is allowed.
+  // Ends the completion thread and waits for its stream, which may read the slots of other devices: no device frees its
+  // memory before all drains have been stopped. After a failure, or when all gradients have been pushed; then only
+  // destruction is allowed.
   void stop();
 
  private:

@@ -1,6 +1,7 @@
 #include "device/cuda/nccl_collectives.h"
 
 #include <chrono>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -29,6 +30,8 @@ class NcclPeers final : public Peers, public PeerCalls {
 
   // Throws DeviceError.
   void connect();
+  // Of all members: NCCL takes memory for a kind of call when it is made first. Throws DeviceError.
+  void make_first(PeerCall call);
 
   std::string description() const override {
     int version = 0;
@@ -84,6 +87,39 @@ void NcclPeers::connect() {
   if (status == ncclSuccess || status == ncclInProgress) status = ended;
   for (int member = 0; member < count(); ++member) finish(member, status, "ncclCommInitRankConfig");
   connected_ = true;
+}
+
+void NcclPeers::make_first(PeerCall call) {
+  const auto make = [&](std::size_t member) {
+    constexpr std::size_t kSlice = 256;
+    const std::size_t size = devices_.size() * kSlice;
+    check(cudaSetDevice(devices_[member]), "cudaSetDevice");
+    std::byte* memory = nullptr;
+    cudaStream_t made = nullptr;
+    check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    const StreamHandle stream(made);
+    check(cudaMalloc(reinterpret_cast<void**>(&memory), 2 * size), "cudaMalloc");
+    const DeviceMemory freed(memory);
+    check(cudaMemsetAsync(memory, 0, 2 * size, made), "cudaMemsetAsync");
+    if (call == PeerCall::all_gather) {
+      gather(static_cast<int>(member), {memory, size}, made);
+    } else {
+      exchange(static_cast<int>(member), {memory, size}, {memory + size, size}, made);
+    }
+    check(cudaStreamSynchronize(made), "cudaStreamSynchronize");
+  };
+  std::vector<std::future<void>> members;
+  for (std::size_t i = 0; i < devices_.size(); ++i) members.push_back(std::async(std::launch::async, make, i));
+  std::exception_ptr failed;
+  for (std::future<void>& member : members) {
+    try {
+      member.get();
+    } catch (...) {
+      if (!failed) failed = std::current_exception();
+      abort();  // or the others would wait for it
+    }
+  }
+  if (failed) std::rethrow_exception(failed);
 }
 
 void NcclPeers::expect(int member, BufferView whole) {
@@ -166,12 +202,13 @@ void NcclPeers::end(ncclResult_t (*end_one)(ncclComm_t)) noexcept {
 
 }  // namespace
 
-std::unique_ptr<Peers> make_nccl_peers(std::span<const int> devices, std::string& reason) {
+std::unique_ptr<Peers> make_nccl_peers(std::span<const int> devices, PeerCall call, std::string& reason) {
   const NcclLibrary* const nccl = nccl_library(reason);
   if (nccl == nullptr) return nullptr;
   try {
     auto peers = std::make_unique<NcclPeers>(*nccl, devices);
     peers->connect();
+    peers->make_first(call);
     return peers;
   } catch (const DeviceError& error) {
     reason = std::string("NCCL refuses: ") + error.what();

@@ -2,7 +2,7 @@
 
 namespace l2l::device::cuda {
 
-std::unique_ptr<Peers> make_nccl_peers(std::span<const int>, std::string& reason) {
+std::unique_ptr<Peers> make_nccl_peers(std::span<const int>, PeerCall, std::string& reason) {
   reason = "this build has no NCCL";
   return nullptr;
 }

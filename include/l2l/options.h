@@ -274,8 +274,8 @@ struct DeviceOptions {
   std::string feed = "auto";
   // Where the gradients of several devices are added. "host": each brings all of its own there. "devices": they
   // exchange slices, each adds those of its slice and brings the sum in fp32, which needs NCCL on GPUs and, in a run of
-  // several processes, a power of two of devices. "auto": on GPUs that can, where that is fewer bytes, else the host.
-  // The bits do not depend on it.
+  // several processes, a power of two of devices. "auto": on GPUs that can and copy all weights, where that is fewer
+  // bytes, else the host. The bits do not depend on it.
   std::string sums = "auto";
   // Limit on each device's memory, in bytes. 0: what it has free; but of a host's memory, which others need too,
   // recompute.policy = "auto" takes a quarter at most, or the least with which the model can be trained.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "compiler/ir/op_table.h"
+#include "eps/parameter_store.h"
+#include "l2l/errors.h"
 #include "transfer/gradient_drain.h"
 
 namespace l2l::runtime {
@@ -43,6 +46,15 @@ Graph sum_graph(const transfer::GradientSlices& slices) {
   return graph;
 }
 
+static_assert(eps::kMostDevices <= compiler::kMostTreeRows);
+
+// It runs beside the programs of the phases, which share their scratch: it has none.
+std::unique_ptr<device::Executable> compile_sum(device::Device& device, const transfer::GradientSlices& slices) {
+  std::unique_ptr<device::Executable> sum = device.compile(sum_graph(slices));
+  if (Programs::scratch_bytes(sum) > 0) throw Error("a sum over devices wants scratch");
+  return sum;
+}
+
 // Elements of the gradients of a layer of `type`: the same for all of them.
 std::int64_t gradient_elements(const models::Model& model, int type) {
   const auto first = std::find(model.type_of.begin(), model.type_of.end(), type) - model.type_of.begin();
@@ -60,7 +72,7 @@ Programs::Programs(device::Device& device, const models::Model& model, DType gra
     types_.push_back({compiled(layer.forward), compiled(layer.backward),
                       trained > 0 ? device.compile(drain_graph(trained, gradients)) : nullptr,
                       trained > 0 && parts > 1 ? device.compile(add_graph(trained)) : nullptr,
-                      trained > 0 && summing > 1 ? device.compile(sum_graph({trained, gradients, summing})) : nullptr,
+                      trained > 0 && summing > 1 ? compile_sum(device, {trained, gradients, summing}) : nullptr,
                       compiled(layer.logits)});
   }
 }

@@ -216,10 +216,10 @@ Devices open_devices(const Options& options, std::string& choice) {
 }
 
 // nullptr: they cannot, as `reason` says.
-std::shared_ptr<device::Peers> group_of(const RunParts& parts, std::string& reason) {
+std::shared_ptr<device::Peers> group_of(const RunParts& parts, device::PeerCall call, std::string& reason) {
   std::vector<device::Device*> members;
   for (const auto& device : parts.devices) members.push_back(device.get());
-  return device::make_peers(members, reason);
+  return device::make_peers(members, call, reason);
 }
 
 void choose_feed(RunParts& parts, std::shared_ptr<device::Peers> peers) {
@@ -231,7 +231,7 @@ void choose_feed(RunParts& parts, std::shared_ptr<device::Peers> peers) {
     return;
   }
   std::string reason;
-  if (peers == nullptr) peers = group_of(parts, reason);
+  if (peers == nullptr) peers = group_of(parts, device::PeerCall::all_gather, reason);
   if (peers != nullptr) {
     parts.weight_feed = "each device copies 1/" + std::to_string(parts.devices.size()) +
                         " of a layer and gathers the rest by " + peers->description();
@@ -247,6 +247,9 @@ void choose_feed(RunParts& parts, std::shared_ptr<device::Peers> peers) {
 std::string why_host_sums(const RunParts& parts, const eps::StoreOptions& store) {
   if (parts.devices[0]->uses_host_memory()) return "all are in the host's memory";
   if (!store.sums_are_smaller()) return "sums in fp32 are no fewer bytes";
+  // GPUs load a kernel when it is first launched, which may wait for all that runs there: of two groups, also for a
+  // call that waits for another GPU, which does the same.
+  if (parts.peers.weights) return "weights are gathered, and both at once have not been tried on several GPUs";
   return "";
 }
 
@@ -262,7 +265,7 @@ void choose_sums(RunParts& parts, std::shared_ptr<device::Peers> peers) {
   if (!store.sums_are_subtrees()) {
     reason = std::to_string(store.devices) + " devices of a process are no power of two";
   }
-  if (reason.empty() && peers == nullptr) peers = group_of(parts, reason);
+  if (reason.empty() && peers == nullptr) peers = group_of(parts, device::PeerCall::all_to_all, reason);
   if (reason.empty()) {
     parts.gradient_sums =
         "each device sums 1/" + std::to_string(store.devices) + " of a layer's, exchanged by " + peers->description();

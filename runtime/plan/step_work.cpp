@@ -42,7 +42,7 @@ class Counter {
     const transfer::GradientSlices slices = execution_.gradient_slices(model_.layout.gradient_elements(visit.layer));
     visit.gradients = {slices.bytes(), 1};
     if (!execution_.sums) return;
-    visit.launches.push_back({programs_.of(visit.layer).sum.get(), 1});
+    visit.summed = programs_.of(visit.layer).sum.get();
     visit.gradients = {static_cast<Bytes>(slices.elements_of(0)) * size_of(DType::f32), 1};
     visit.exchanged = {slices.received(), 1};
   }

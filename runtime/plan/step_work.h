@@ -23,7 +23,8 @@ struct VisitWork {
 
   LayerIndex layer = 0;
   std::vector<Launches> launches;
-  Copies zeroed;                      // accumulators, filled by the compute stream
+  const device::Executable* summed = nullptr;  // launched once by the stream of gradients, between exchange and copy
+  Copies zeroed;                               // accumulators, filled by the compute stream
   Copies weights, fetched, reloaded;  // h2d: the wire, or the first device's slice of it; layer inputs and saved values
                                       // out of the host stash
   Copies gathered, exchanged;         // of wires, and of gradients, from the other devices

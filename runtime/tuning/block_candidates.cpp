@@ -138,6 +138,14 @@ double wire_seconds(const RunParts& parts, StepCosts& costs, LayerIndex layer) {
   return parts.device->uses_host_memory() ? copy + gather : std::max(copy, gather);
 }
 
+// Of a block's gradients to the host, or of their slice's exchange and its sums.
+double gradient_seconds(const RunParts& parts, StepCosts& costs, LayerIndex layer) {
+  const transfer::GradientSlices slices = parts.execution.gradient_slices(parts.model.layout.gradient_elements(layer));
+  if (!parts.execution.sums) return costs.copy(Direction::to_host, slices.bytes()).seconds;
+  const Bytes sums = static_cast<Bytes>(slices.elements_of(0)) * size_of(DType::f32);
+  return costs.exchange(slices.received()).seconds + costs.copy(Direction::to_host, sums).seconds;
+}
+
 BlockCandidates candidates_of(const RunParts& parts, StepCosts& costs, std::vector<int> blocks) {
   const LayerIndex layer = parts.model.block(blocks.front());
   const BlockType type(parts, costs, layer);
@@ -147,8 +155,7 @@ BlockCandidates candidates_of(const RunParts& parts, StepCosts& costs, std::vect
   candidates.programs = type.programs(candidates.values);
   candidates.input_copy = type.stash_copy(parts.model.activation_bytes());
   candidates.wire_seconds = wire_seconds(parts, costs, layer);
-  candidates.gradient_seconds =
-      costs.copy(Direction::to_host, parts.model.gradient_bytes(layer, parts.execution.gradients)).seconds;
+  candidates.gradient_seconds = gradient_seconds(parts, costs, layer);
   return candidates;
 }
 

@@ -193,19 +193,26 @@ Cost StepCosts::Bench::copy(Direction direction, Bytes bytes, Effort effort) {
 }
 
 // By all devices at once, each with a thread, as in a run.
-Cost StepCosts::Bench::gather(Bytes received, Effort effort) {
-  device::Peers& peers = parts_.peers.weights ? *parts_.peers.weights : *parts_.peers.gradients;
+Cost StepCosts::Bench::of_peers(device::PeerCall call, Bytes received, Effort effort) {
+  const bool gathers = call == device::PeerCall::all_gather;
+  device::Peers& peers = gathers ? *parts_.peers.weights : *parts_.peers.gradients;
   const auto members = static_cast<std::size_t>(peers.count());
-  std::vector<std::unique_ptr<device::Buffer>> wholes;
+  std::vector<std::unique_ptr<device::Buffer>> wholes, others_slices;
   std::vector<std::unique_ptr<device::Stream>> streams;
   for (const auto& device : parts_.devices) {
     wholes.push_back(device->allocate(received / (members - 1) * members, "calibration"));
+    others_slices.push_back(device->allocate(gathers ? 0 : wholes.back()->view().size, "calibration"));
     streams.push_back(device->create_stream("calibration"));
   }
   const auto run = [&](std::size_t member, int count) {
     try {
       for (int i = 0; i < count; ++i) {
-        peers.all_gather(static_cast<int>(member), *streams[member], wholes[member]->view());
+        const int index = static_cast<int>(member);
+        if (gathers) {
+          peers.all_gather(index, *streams[member], wholes[member]->view());
+        } else {
+          peers.all_to_all(index, *streams[member], wholes[member]->view(), others_slices[member]->view());
+        }
       }
       parts_.devices[member]->synchronize(*streams[member]);
     } catch (...) {
@@ -244,7 +251,7 @@ Cost StepCosts::Bench::parameter_update(const ModelLayout& layout, Effort effort
     for (LayerIndex layer = 0; layer < static_cast<LayerIndex>(layout.layers.size()); ++layer) {
       for (int device = 0; device < parts_.store.devices; ++device) {
         eps::GradientBuffer gradients = store.gradient_buffer(layer, device);
-        if (step < warm_up) fill({gradients.data(), gradients.bytes()}, parts_.store.gradients, 1, random);
+        if (step < warm_up) fill({gradients.data(), gradients.bytes()}, parts_.store.pushed_type(), 1, random);
         store.push(layer, device, std::move(gradients), kSquares);
       }
     }

@@ -19,7 +19,7 @@ class StepCosts::Bench {
   Cost launch(const device::Executable& program, LayerIndex layer, Effort effort);
   Cost zero(Bytes bytes, Effort effort);
   Cost copy(Direction direction, Bytes bytes, Effort effort);
-  Cost gather(Bytes received, Effort effort);
+  Cost of_peers(device::PeerCall call, Bytes received, Effort effort);
   Cost parameter_update(const ModelLayout& layout, Effort effort);
 
  private:

@@ -23,7 +23,8 @@ VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
     cost.h2d = cost.h2d + to_device.count * costs.copy(Direction::to_device, to_device.bytes);
   }
   cost.gather = work.gathered.count * costs.gather(work.gathered.bytes);
-  cost.exchange = work.exchanged.count * costs.gather(work.exchanged.bytes);
+  cost.exchange = work.exchanged.count * costs.exchange(work.exchanged.bytes);
+  if (work.summed != nullptr) cost.exchange = cost.exchange + costs.launch(*work.summed, work.layer);
   for (const auto& to_host : {work.stashed, work.saved, work.gradients}) {
     cost.d2h = cost.d2h + to_host.count * costs.copy(Direction::to_host, to_host.bytes);
   }
@@ -169,10 +170,10 @@ double seconds_of_brief_steps(const RunPlan& plan, double step_seconds) {
 
 // Exposed is what a step would gain if the resource took no time.
 std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model) {
-  Bytes h2d = 0, d2h = 0, gathered = 0, exchanged_here = 0;
+  Bytes h2d = 0, d2h = 0, gathered = 0, among_devices = 0;
   for (const VisitWork& visit : step_work(plan)) {
     gathered += visit.gathered.total();
-    exchanged_here += visit.exchanged.total();
+    among_devices += visit.exchanged.total();
     h2d += visit.h2d();
     d2h += visit.d2h();
   }
@@ -188,7 +189,7 @@ std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model
   };
   for (const Resource& resource : kResources) add(resource, bytes[lines.size()]);
   if (gathered > 0) add(kPeerLinks, gathered);
-  if (exchanged_here > 0) add(kExchanges, exchanged_here);
+  if (among_devices > 0) add(kExchanges, among_devices);
   if (model.network > 0 && plan.store.rank.count > 1) {
     StepModel without = model;
     without.network = 0;

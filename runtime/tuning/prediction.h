@@ -18,7 +18,7 @@ namespace l2l::runtime {
 struct VisitCost {
   Cost compute, h2d, d2h;
   Cost gather = {};    // of the wire from the other devices, when h2d has brought this one's slice
-  Cost exchange = {};  // of its gradients with the other devices, before d2h brings the sums
+  Cost exchange = {};  // of its gradients with the other devices, and their sum, before d2h brings that
   Cost update;         // of the groups that its gradients complete
   // What a node exchanges of these groups with the others, before the update and after it.
   collectives::Traffic gradients, weights;
@@ -33,7 +33,7 @@ struct Resource {
   const char* name;
 };
 // Of one node; the network is apart, since what it takes depends on its bandwidth.
-inline constexpr Resource kPeerLinks = {&VisitCost::gather, "links between devices"};    // of several that gather
+inline constexpr Resource kPeerLinks = {&VisitCost::gather, "gathers of weights"};       // of several that gather
 inline constexpr Resource kExchanges = {&VisitCost::exchange, "exchange of gradients"};  // of several that sum
 inline constexpr std::array kResources = {
     Resource{&VisitCost::compute, "device compute"}, Resource{&VisitCost::h2d, "link to the device"},

@@ -197,19 +197,20 @@ Cost StepCosts::copy(Direction direction, Bytes bytes) {
 }
 
 // Estimated by what NVLink carries into an H100 (NVIDIA H100 data sheet: 900 GB/s, both directions together).
-Cost StepCosts::gather(Bytes received) {
+Cost StepCosts::of_peers(device::PeerCall call, Bytes received) {
   if (received == 0) return Cost{};
   constexpr double kNvlink = 4.5e11;
   const bool host = parts_.device->uses_host_memory();
   const double seconds = static_cast<double>(received) / (host ? kNominalBandwidth : kNvlink);
-  return look_up({"gather of " + std::to_string(received) + " bytes among " + std::to_string(parts_.devices.size()) +
+  const std::string what = call == device::PeerCall::all_gather ? "gather" : "exchange";
+  return look_up({what + " of " + std::to_string(received) + " bytes among " + std::to_string(parts_.devices.size()) +
                       " devices, " + parts_.device->description(),
-                  "gathers",
+                  what + "s",
                   {},
                   Effort::thorough,
                   0,
                   Cost{seconds, host ? seconds : 0}},
-                 [&](Bench& bench, Effort effort) { return bench.gather(received, effort); });
+                 [&](Bench& bench, Effort effort) { return bench.of_peers(call, received, effort); });
 }
 
 std::string StepCosts::name_of_update(const ModelLayout& layout) const {
@@ -250,6 +251,7 @@ std::string StepCosts::name_of_step(const RunPlan& plan) const {
     }
     if (visit.gathered.count > 0) text << "gathered " << visit.gathered.bytes << "|";
     if (visit.exchanged.count > 0) text << "exchanged " << visit.exchanged.bytes << "|";
+    if (visit.summed != nullptr) text << name_of_launch(*visit.summed) << "|";
   }
   text << name_of_update(blocks_of(parts_)) << " " << parts_.options.transfer.link_bandwidth << " "
        << parts_.options.transfer.prefetch << " " << parts_.options.device.execution;

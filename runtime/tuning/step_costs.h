@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "device/peers.h"
 #include "runtime/plan/step_work.h"
 #include "runtime/tuning/calibration.h"
 #include "runtime/tuning/measuring.h"
@@ -45,8 +46,9 @@ class StepCosts {
   Cost launch(const device::Executable& program, LayerIndex layer, Effort effort = Effort::thorough);
   Cost zero(Bytes bytes);
   Cost copy(Direction direction, Bytes bytes);
-  // Of so many bytes that each device receives from its peers, all at once: weights or gradients.
-  Cost gather(Bytes received);
+  // Of so many bytes that each device receives from its peers, all at once: of weights, and of gradients.
+  Cost gather(Bytes received) { return of_peers(device::PeerCall::all_gather, received); }
+  Cost exchange(Bytes received) { return of_peers(device::PeerCall::all_to_all, received); }
   // Check and update of a parameter by one rank that has all of it, in groups of the size of this model's blocks.
   Cost parameter_update();
   // Of a step in which the device shares the cores, over the sum of its pieces; `measure` says so, in about `seconds`.
@@ -71,6 +73,7 @@ class StepCosts {
   void announce(const std::function<void(StepCosts&)>& look_ups) const;
 
  private:
+  Cost of_peers(device::PeerCall call, Bytes received);
   class Bench;
 
   // A figure that may be missing.

@@ -78,6 +78,23 @@ TEST(DeviceSums, ADeviceBringsOneSliceOfALayerInAStep) {
   EXPECT_NO_THROW(static_cast<void>(store.gradient_buffer(kHead, 0)));
 }
 
+// One that is given up may be asked for again, and the slot is free when nobody has it.
+TEST(DeviceSums, ABufferThatIsGivenUpIsNotLost) {
+  StoreOptions options = options_of(UpdateMode::eager);
+  options.staging_slots = 1;
+  TestMemory memory;
+  Failure failure;
+  ParameterStore store(toy_layout(), options, memory, failure, nullptr);
+  store.begin_step(0, toy_learning_rate(0));
+  for (int device = 0; device < kSumming; ++device) static_cast<void>(store.gradient_buffer(kSecondBlock, device));
+  const std::vector<float> sums = toy_gradient(store.layout(), kFirstBlock, 0, 0, DType::f32);
+  {
+    const GradientBuffer first = store.gradient_buffer(kFirstBlock, 0), second = store.gradient_buffer(kFirstBlock, 1);
+  }
+  push_slices(store, sums, kFirstBlock);
+  EXPECT_THROW(store.push(kSecondBlock, 1, store.gradient_buffer(kSecondBlock, 0)), Error);
+}
+
 TEST(DeviceSums, OfSeveralRanksOnlySubtreesAreSummed) {
   StoreOptions options = options_of(UpdateMode::eager);
   options.rank = {0, 2};

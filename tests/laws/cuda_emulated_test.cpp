@@ -291,8 +291,8 @@ TEST_F(GatheringGpus, AreTheDefaultWhereNcclIsThere) {
   }
   EXPECT_EQ(feed_of(gathering(2, "whole")), "each device copies all of a layer");
   EXPECT_EQ(feed_of(gathering(1, "auto")), "");
-  const auto sums_of = [&](const char* sums, const char* compute) {
-    Options options = gathering(2, "whole");
+  const auto sums_of = [&](const char* sums, const char* compute, const char* weights = "whole") {
+    Options options = gathering(2, weights);
     options.device.sums = sums;
     options.precision.compute = compute;
     return Trainer(options).contract().gradient_sums;
@@ -300,6 +300,8 @@ TEST_F(GatheringGpus, AreTheDefaultWhereNcclIsThere) {
   const std::string sums = "each device sums 1/2 of a layer's, exchanged by NCCL 2.";
   EXPECT_EQ(sums_of("auto", "fp32").substr(0, sums.size()), sums);
   EXPECT_EQ(sums_of("devices", "bf16").substr(0, sums.size()), sums);
+  EXPECT_EQ(sums_of("devices", "fp32", "gathered").substr(0, sums.size()), sums);
+  EXPECT_NE(sums_of("auto", "fp32", "gathered").find("both at once have not been tried"), std::string::npos);
   EXPECT_EQ(sums_of("auto", "bf16"), "the host sums those of all devices, since sums in fp32 are no fewer bytes");
 
   emulation::set_machine({.devices = 2, .nccl = false});

@@ -14,7 +14,7 @@ Device* open_device(const Settings& settings, void (*log)(LogLevel, std::string_
   return new CudaDevice(settings);
 }
 
-Peers* join(std::span<Device* const> devices, std::string& reason) {
+Peers* join(std::span<Device* const> devices, PeerCall call, std::string& reason) {
   std::vector<int> indices;
   for (const Device* const device : devices) {
     const auto* const cuda = dynamic_cast<const CudaDevice*>(device);
@@ -24,7 +24,7 @@ Peers* join(std::span<Device* const> devices, std::string& reason) {
     }
     indices.push_back(cuda->index());
   }
-  return make_nccl_peers(indices, reason).release();
+  return make_nccl_peers(indices, call, reason).release();
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ Peers* join(std::span<Device* const> devices, std::string& reason) {
 extern "C" __attribute__((visibility("default"))) const l2l::device::cuda::Module* l2l_cuda_module() {
   using namespace l2l::device::cuda;
   // How many queues of a GPU the streams are spread over, which CUDA reads when it begins: the most there are, since
-  // streams that share one wait for each other, and exchanges of two groups (device/peers.h) must not.
+  // streams that share one wait for each other, and exchanges of two groups (device/peers.h) should not.
   static const int set = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   static_cast<void>(set);
   static const std::string stamp = module_stamp();

@@ -21,7 +21,7 @@ struct PeersOfBackend {
       return;
     }
     for (const auto& device : devices) members.push_back(device.get());
-    peers = make_peers(members, reason);
+    peers = make_peers(members, PeerCall::all_gather, reason);
   }
 
   // Calls function(member) for each, on a thread of its own.
@@ -39,8 +39,6 @@ struct PeersOfBackend {
   std::string reason;
   std::unique_ptr<Peers> peers;
 };
-
-enum class PeerCall : std::uint8_t { all_gather, all_to_all };
 
 // One member's memory, which it fills, exchanges and copies out again and again.
 class ExchangingMember {
