@@ -69,11 +69,9 @@ void GradientDrain::send_sums(SlotRing::Slot slot, LayerIndex layer) {
   ring_.release(slot, *stream_);
   sums_.add(*stream_, layer, received, sums);
   eps::GradientBuffer gradients = store_.gradient_buffer(layer, link_.index());
-  const auto bytes_of = [](std::int64_t elements) { return static_cast<Bytes>(elements) * size_of(DType::f32); };
-  const Bytes own = bytes_of(slices.elements_of(link_.index()));
-  if (own > 0) {
-    link_.to_host(Traffic::gradients, *stream_, {gradients.data() + bytes_of(slices.begin(link_.index())), own},
-                  sums.slice(0, own));
+  const Bytes begin = static_cast<Bytes>(slices.begin(link_.index())) * size_of(DType::f32);
+  if (const Bytes own = slices.brought(link_.index()); own > 0) {
+    link_.to_host(Traffic::gradients, *stream_, {gradients.data() + begin, own}, sums.slice(0, own));
   }
   link_.device().synchronize(*stream_);
   store_.push(layer, link_.index(), std::move(gradients));

@@ -32,6 +32,10 @@ struct GradientSlices {
   // and its sums.
   Bytes room() const { return static_cast<Bytes>(devices * slice()) * size_of(type); }
   Bytes sums() const { return static_cast<Bytes>(slice()) * size_of(DType::f32); }
+  // What a device brings to the host: the sums of its slice, or, by itself, all of its gradients.
+  Bytes brought(int device) const {
+    return devices == 1 ? bytes() : static_cast<Bytes>(elements_of(device)) * size_of(DType::f32);
+  }
   // What each device receives from the others.
   Bytes received() const { return room() / count() * (count() - 1); }
 

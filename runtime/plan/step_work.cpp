@@ -40,10 +40,9 @@ class Counter {
 
   void drain(VisitWork& visit) const {
     const transfer::GradientSlices slices = execution_.gradient_slices(model_.layout.gradient_elements(visit.layer));
-    visit.gradients = {slices.bytes(), 1};
+    visit.gradients = {slices.brought(0), 1};
     if (!execution_.sums) return;
     visit.summed = programs_.of(visit.layer).sum.get();
-    visit.gradients = {static_cast<Bytes>(slices.elements_of(0)) * size_of(DType::f32), 1};
     visit.exchanged = {slices.received(), 1};
   }
 

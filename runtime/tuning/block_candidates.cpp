@@ -141,9 +141,7 @@ double wire_seconds(const RunParts& parts, StepCosts& costs, LayerIndex layer) {
 // Of a block's gradients to the host, or of their slice's exchange and its sums.
 double gradient_seconds(const RunParts& parts, StepCosts& costs, LayerIndex layer) {
   const transfer::GradientSlices slices = parts.execution.gradient_slices(parts.model.layout.gradient_elements(layer));
-  if (!parts.execution.sums) return costs.copy(Direction::to_host, slices.bytes()).seconds;
-  const Bytes sums = static_cast<Bytes>(slices.elements_of(0)) * size_of(DType::f32);
-  return costs.exchange(slices.received()).seconds + costs.copy(Direction::to_host, sums).seconds;
+  return costs.exchange(slices.received()).seconds + costs.copy(Direction::to_host, slices.brought(0)).seconds;
 }
 
 BlockCandidates candidates_of(const RunParts& parts, StepCosts& costs, std::vector<int> blocks) {

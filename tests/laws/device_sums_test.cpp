@@ -52,25 +52,13 @@ TEST_P(DeviceSumsFamilies, SumsOfTheDevicesHaveTheBitsOfTheHosts) {
 
 TEST(DeviceSums, HaveTheSameBitsInEveryMode) {
   const SmallRun run;
-  const testing::Ways ways = {
-      {"clipped per layer", [](Options& o) { o.optimizer.clip = "per_layer"; }},
-      {"clipped as a whole", [](Options& o) { o.optimizer.clip = "global"; }},
-      {"after the backward pass", [](Options& o) { o.optimizer.update = "after_backward"; }},
-      {"LAMB", [](Options& o) { o.optimizer.name = "lamb"; }},
-      {"SGD", [](Options& o) { o.optimizer.name = "sgd"; }},
-      {"int8", [](Options& o) { o.optimizer.moments = "int8", o.precision.compute = "bf16"; }},
+  testing::Ways ways = {
       {"fp32 gradients", [](Options& o) { o.precision.gradients = "fp32", o.precision.compute = "bf16"; }},
-      {"in chunks", [](Options& o) { o.transfer.vocabulary_chunk = 72; }},
-      {"resident", [](Options& o) { o.device.execution = "resident"; }},
       {"gathered weights", [](Options& o) { o.device.feed = "gathered"; }},
       {"parts", [](Options& o) { o.batch.parts = 4; }},
       {"one buffer", [](Options& o) { o.eps.gradient_buffers = 1; }},
-      {"some frozen",
-       [](Options& o) {
-         o.optimizer.train = {"h.1.*", "*.bias"};
-       }},
-      {"all but one frozen", [](Options& o) { o.optimizer.train = {"h.2.mlp.c_fc.weight"}; }},
   };
+  ways.insert(ways.end(), testing::kModes.begin(), testing::kModes.end());
   for (const auto& [name, change] : ways) {
     Options host = options_of(run, 4, "host");
     change(host);

@@ -8,7 +8,7 @@
 
 #include "collectives/threads.h"
 #include "eps/state_gather.h"
-#include "tests/laws/small_run.h"
+#include "tests/laws/several_devices.h"
 
 namespace l2l::testing {
 namespace {
@@ -103,23 +103,7 @@ TEST(Ranks, HaveTheBitsOfOneProcess) {
 
 TEST(Ranks, HaveThemInEveryMode) {
   const SmallRun run;
-  const Ways ways = {
-      {"clipped per layer", [](Options& o) { o.optimizer.clip = "per_layer"; }},
-      {"clipped as a whole", [](Options& o) { o.optimizer.clip = "global"; }},
-      {"after the backward pass", [](Options& o) { o.optimizer.update = "after_backward"; }},
-      {"LAMB", [](Options& o) { o.optimizer.name = "lamb"; }},
-      {"SGD", [](Options& o) { o.optimizer.name = "sgd"; }},
-      {"int8", [](Options& o) { o.optimizer.moments = "int8", o.precision.compute = "bf16"; }},
-      {"in chunks", [](Options& o) { o.transfer.vocabulary_chunk = 100; }},
-      {"resident", [](Options& o) { o.device.execution = "resident"; }},
-      {"weights that stay", [](Options& o) { o.transfer.resident_layers = 2; }},
-      {"some frozen",
-       [](Options& o) {
-         o.optimizer.train = {"h.1.*", "*.bias"};
-       }},
-      {"all but one frozen", [](Options& o) { o.optimizer.train = {"h.2.mlp.c_fc.weight"}; }},
-  };
-  for (const auto& [name, change] : ways) {
+  for (const auto& [name, change] : kModes) {
     Options options = options_of(run);
     change(options);
     const Record expected = record_on_ranks(options, 1, 3);

@@ -14,6 +14,24 @@
 
 namespace l2l::testing {
 
+// Ways to update and to run, each with a path of its own for the gradients of several devices, of whatever ranks.
+inline const Ways kModes = {
+    {"clipped per layer", [](Options& o) { o.optimizer.clip = "per_layer"; }},
+    {"clipped as a whole", [](Options& o) { o.optimizer.clip = "global"; }},
+    {"after the backward pass", [](Options& o) { o.optimizer.update = "after_backward"; }},
+    {"LAMB", [](Options& o) { o.optimizer.name = "lamb"; }},
+    {"SGD", [](Options& o) { o.optimizer.name = "sgd"; }},
+    {"int8", [](Options& o) { o.optimizer.moments = "int8", o.precision.compute = "bf16"; }},
+    {"in chunks", [](Options& o) { o.transfer.vocabulary_chunk = 100; }},
+    {"resident", [](Options& o) { o.device.execution = "resident"; }},
+    {"weights that stay", [](Options& o) { o.transfer.resident_layers = 2; }},
+    {"some frozen",
+     [](Options& o) {
+       o.optimizer.train = {"h.1.*", "*.bias"};
+     }},
+    {"all but one frozen", [](Options& o) { o.optimizer.train = {"h.2.mlp.c_fc.weight"}; }},
+};
+
 // Twelve microbatches, which 2, 3, 4 and 6 devices divide.
 inline Options options_of_devices(const SmallRun& run, std::int64_t devices, const std::string& family = "gpt2") {
   Options options = run.options(family);

@@ -301,6 +301,13 @@ class Paced : public ::testing::Test {
     options.transfer.stash = "host";
     return options;
   }
+  static Options two_devices() {
+    Options two = options();
+    two.batch.micro_batches = 4;
+    two.transfer.stash = "device";
+    two.device.count = 2;
+    return two;
+  }
   StepPrediction predict(const device::PaceTable& paces, bool measure) const {
     const RunPlan plan = plan_run(options(), {std::make_shared<device::PacedDevice>(paces)});
     Calibration calibration(file_, "test");
@@ -356,10 +363,7 @@ StepOfTwo step_of_two(const Options& options, const device::PaceTable& paces, co
 // Of two devices that gather, each link carries half of the weights, and the devices send each other theirs.
 TEST_F(Paced, ThePredictedStepIsTheStepOfDevicesThatGather) {
   L2L_NEEDS_TRUE_TIMES();
-  Options two = options();
-  two.batch.micro_batches = 4;
-  two.transfer.stash = "device";
-  two.device.count = 2;
+  Options two = two_devices();
   device::PaceTable paces = table(Bytes{6'000'000});
   paces.d2h_bandwidth = Bytes{1} << 32;
   const double whole = step_of_two(two, paces, file_).measured_ms;
@@ -378,10 +382,7 @@ TEST_F(Paced, ThePredictedStepIsTheStepOfDevicesThatGather) {
 // sums follow each other.
 TEST_F(Paced, ThePredictedStepIsTheStepOfDevicesThatSum) {
   L2L_NEEDS_TRUE_TIMES();
-  Options two = options();
-  two.batch.micro_batches = 4;
-  two.transfer.stash = "device";
-  two.device.count = 2;
+  Options two = two_devices();
   device::PaceTable paces = table(Bytes{3'000'000});
   paces.h2d_bandwidth = Bytes{1} << 32;
   const double on_host = step_of_two(two, paces, file_).measured_ms;

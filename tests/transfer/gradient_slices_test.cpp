@@ -31,6 +31,8 @@ TEST(GradientSlices, SlicesAreAlignedAndAsEvenAsThatAllows) {
   EXPECT_EQ(slices.slice(), 333'440);  // 2605 x 128, the first multiple from 333,333.67 on
   EXPECT_EQ(slices.elements_of(2), 333'121);
   EXPECT_EQ(slices.sums(), 4u * 333'440);
+  EXPECT_EQ(slices.brought(2), 4u * 333'121);
+  EXPECT_EQ((GradientSlices{1'000'001, DType::bf16, 1}.brought(0)), 2'000'002u);
   const GradientSlices small{100, DType::f32, 4};  // less than an alignment each
   EXPECT_EQ(small.elements_of(0), 64);
   EXPECT_EQ(small.elements_of(1), 36);
