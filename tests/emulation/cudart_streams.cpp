@@ -136,7 +136,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  return call([&] { return end_capture(stream, graph); });
+  const cudaError_t ended = end_capture(stream, graph);  // also after an error, which the thread's next calls outlive
+  return call([&] { return ended; });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
