@@ -99,27 +99,30 @@ WeightLease ParameterStore::pull(LayerIndex layer, Version version, std::chrono:
     blocked = blocked || !ready;
     return ready;
   });
-  if (!visit) {
-    self.hand_over.lease(layer);
-    ++self.leases;
-  }
-  WeightLease lease;
-  lease.store_ = {this, {layer, visit}};
   if (waited != nullptr) *waited = blocked ? Clock::now() - begin : Clock::duration::zero();
-  return lease;
+  return make_lease(layer, visit);
 }
 
-std::optional<WeightLease> ParameterStore::try_pull(LayerIndex layer, Version version) {
+std::optional<WeightLease> ParameterStore::try_pull(LayerIndex layer, Version version, int device) {
   Implementation& self = *implementation_;
   self.layer_at(layer);
   self.failure.rethrow();
   const auto guard = self.lock();
-  if (self.options.shards_wires()) throw Error("try_pull(): a layer's wire is gathered from all ranks, which waits");
+  if (self.options.shards_wires()) {
+    if (!self.visits.is_there(device)) return std::nullopt;
+    return make_lease(layer, self.take_visit(device, layer, version));
+  }
   if (!self.leasable(layer, version)) return std::nullopt;
-  self.hand_over.lease(layer);
-  ++self.leases;
+  return make_lease(layer, std::nullopt);
+}
+
+WeightLease ParameterStore::make_lease(LayerIndex layer, std::optional<std::uint64_t> visit) {
+  if (!visit) {
+    implementation_->hand_over.lease(layer);
+    ++implementation_->leases;
+  }
   WeightLease lease;
-  lease.store_ = {this, {layer, {}}};
+  lease.store_ = {this, {layer, visit}};
   return lease;
 }
 

@@ -218,8 +218,8 @@ class ParameterStore {
   // the update to the next version has begun. `device`: of this rank, which matters where wires are sharded: all ranks
   // then pull the same layers in the same order.
   WeightLease pull(LayerIndex layer, Version version, std::chrono::nanoseconds* waited = nullptr, int device = 0);
-  // The same, but returns nothing when it would have to wait. Throws Error where wires are sharded.
-  std::optional<WeightLease> try_pull(LayerIndex layer, Version version);
+  // The same, but returns nothing when it would have to wait.
+  std::optional<WeightLease> try_pull(LayerIndex layer, Version version, int device = 0);
   // Says what `device` will pull, so that it can be gathered ahead. `alone`: no other device of this rank will. Does
   // nothing where wires are not sharded; there, a pull that was not announced is one of this device alone.
   void announce(int device, std::span<const LayerIndex> layers, Version version, bool alone);
@@ -306,6 +306,9 @@ class ParameterStore {
   friend class WeightLease;
   friend class GradientBuffer;
   friend class StateSave;
+  // Of a layer that may be leased, under the mutex. `visit`: that was taken, of a store that shards wires.
+  WeightLease make_lease(LayerIndex layer, std::optional<std::uint64_t> visit);
+
   struct Implementation;
   std::unique_ptr<Implementation> implementation_;
 };

@@ -31,6 +31,8 @@ class WireVisits {
   // announce the same. Throws Error where another device has visits left that this one has not.
   void announce(int device, std::span<const LayerIndex> layers, Version version, int devices);
   bool has_announced(int device) const { return taken_[at(device)] < announced_[at(device)]; }
+  // Whether the next that the device has announced is here.
+  bool is_there(int device) { return has_announced(device) && (*this)[taken_[at(device)]].there; }
   // The next that the device has announced.
   VisitId take(int device) { return taken_[at(device)]++; }
   // The next that is gathered, once there is a slot for it.

@@ -279,8 +279,9 @@ void check_model(const ModelOptions& model) {
     throw BadInput("model.inputs and model.targets are those of a program, not of a config; remove them");
   }
   if (custom) check_custom(model);
-  if (!model.blocks.empty() && model.reversible != "none") {
-    throw BadInput("model.blocks: " + show("reversible", model.reversible) + " takes blocks of the architecture alone");
+  if (!model.blocks.empty() && model.reversible != "none" && (!custom || model.reserve)) {
+    throw BadInput("model.blocks: " + show("reversible", model.reversible) +
+                   " takes blocks of the architecture alone, or a custom model whose layers are not exchanged");
   }
 }
 

@@ -128,8 +128,7 @@ Assembly::Assembly(const TransformerShape& shape, const Family& family)
   model_.causal = family.causal;
   model_.packed = shape.packed;
   model_.logit_softcap = shape.labels > 0 ? 0 : shape.logit_softcap;
-  model_.reversible = shape.reversible;
-  model_.rebuilds = rebuilds(shape);
+  if (shape.head_kind != HeadKind::custom) model_.reversible = shape.reversible;
   if (chunked()) model_.chunks = {chunks_.count(), chunks_.rows};
   model_.largest_input = bytes_of(blocks_.last);
   for (const BlockKind& kind : blocks_.kinds) {
@@ -146,6 +145,7 @@ Model Assembly::finish() && {
 
 void Assembly::add_custom_layers() {
   add_inputs();
+  if (rebuilds(shape_)) model_.first_rebuilt = model_.block(1 + static_cast<int>(blocks_.first_reversible));
   add_blocks();
   add_custom_head();
   if (model_.layout.groups.empty()) throw BadInput("model.blocks: no layer has parameters: there is nothing to train");
@@ -155,6 +155,7 @@ void Assembly::add_family_layers() {
   add_tables();
   chunked() ? add_embedding_chunks() : add_embedding();
   model_.embedding_layers = model_.layers();
+  if (rebuilds(shape_)) model_.first_rebuilt = model_.block(1);
   if (model_.drifts()) measure_drift(model_.types.back().backward, shape_);
   if (family_.embedding_norm) add_embedding_norm();
   add_blocks();
@@ -283,7 +284,8 @@ int Assembly::block_type(std::size_t kind, const std::vector<LayerPart>& parts) 
   }
   Graph backward;  // none where texts are continued
   if (shape_.cache == 0) {
-    backward = rebuilds(shape_) ? compiler::differentiate_reversible(forward) : compiler::differentiate(forward);
+    backward = rebuilds(shape_) && blocks_.kinds[kind].reversible ? compiler::differentiate_reversible(forward)
+                                                                  : compiler::differentiate(forward);
   }
   const int type = add(LayerType{std::move(forward), std::move(backward), {}});
   block_types_.emplace_back(kind, type);

@@ -54,6 +54,7 @@ BlockKind family_block(const TransformerShape& shape, const Family& family, bool
   BlockKind kind;
   kind.forward = block_graph(own, family, kind.parameters);
   kind.inputs = kind.outputs = family_ends(shape);
+  kind.reversible = shape.streams();
   return kind;
 }
 
@@ -61,7 +62,27 @@ BlockKind own_block(const TransformerShape& shape, const Layer& layer, const Lay
   BlockKind kind;
   kind.inputs = inputs;
   kind.forward = layer_graph_of(layer, "block", shape, inputs, kind.outputs, kind.parameters);
+  kind.reversible = are_streams(kind.inputs) && are_streams(kind.outputs);
   return kind;
+}
+
+// Where the reversible blocks begin, which end at the head. Throws BadInput where a reversible model has none, or one
+// in front of another block.
+std::size_t first_reversible(const TransformerShape& shape, const Blocks& blocks) {
+  std::size_t first = blocks.initial;
+  while (first > 0 && blocks.kind(first - 1).reversible) --first;
+  if (!shape.streams()) return first;
+  const auto name = [&](std::size_t block) { return "model.blocks: layer " + std::to_string(blocks.ids[block]); };
+  if (first == blocks.initial) {
+    throw BadInput("model.reversible is set, but the layer before the last, " + std::to_string(blocks.ids[first - 1]) +
+                   ", is not reversible: its inputs and results are streams (stream(), couple())");
+  }
+  for (std::size_t block = 0; block < first; ++block) {
+    if (!blocks.kind(block).reversible) continue;
+    throw BadInput(name(block) + " is reversible, but stands before layer " + std::to_string(blocks.ids[first - 1]) +
+                   ", which is not");
+  }
+  return first;
 }
 
 // Throws BadInput unless a block of the family, or its head, can read `ends`.
@@ -108,6 +129,7 @@ Blocks make_blocks(const TransformerShape& shape, const Family& family) {
     if (listed) blocks.last = blocks.kinds[kind->second].outputs;
   }
   if (!custom) check_family_ends(shape, blocks.last, "the head");
+  blocks.first_reversible = first_reversible(shape, blocks);
   return blocks;
 }
 

@@ -18,6 +18,7 @@ struct BlockKind {
   compiler::Graph forward;
   ParameterList parameters;
   LayerEnds inputs, outputs;
+  bool reversible = false;  // from streams to streams
   bool operator==(const BlockKind&) const = default;
 };
 
@@ -28,6 +29,7 @@ struct Blocks {
   std::vector<std::uint32_t> ids, owners;  // owner: the layer whose parameters a block uses, most often itself
   LayerEnds first, last;                   // what the list at first reads and returns
   std::size_t initial = 0;                 // blocks of that list
+  std::size_t first_reversible = 0;        // index of the block from which on all of these are
 
   const BlockKind& kind(std::size_t block) const { return kinds[kind_of[block]]; }
 

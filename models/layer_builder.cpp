@@ -143,6 +143,10 @@ Value LayerBuilder::sigmoid(Value x) { return self_.one(OpKind::sigmoid, x); }
 
 Value LayerBuilder::silu(Value x) { return self_.one(OpKind::silu, x); }
 
+Value LayerBuilder::hard_sigmoid(Value x) { return self_.one(OpKind::hard_sigmoid, x); }
+
+Value LayerBuilder::hard_swish(Value x) { return self_.one(OpKind::hard_swish, x); }
+
 Value LayerBuilder::relu(Value x) { return self_.one(OpKind::relu, x); }
 
 Value LayerBuilder::softmax(Value x) { return self_.one(OpKind::softmax, x); }
@@ -161,6 +165,43 @@ Value LayerBuilder::subtract(Value a, Value b) {
   if (!self_.is_parameter(b)) return add(a, scale(b, -1));
   const Shape shape = self_.common("subtract", a, b);
   return add(a, scale(self_.add(self_.repeated(b, shape), {shape, self_.shape.compute}), -1));
+}
+
+std::vector<Value> LayerBuilder::streams(const std::vector<Value>& values) {
+  std::vector<ValueId> rows;
+  for (const Value value : values) rows.push_back(self_.rows(value));
+  if (!self_.shape.streams()) return values;
+  self_.end_branch();
+  std::vector<Value> begun;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const ValueId stream = self_.graph.begin_stream(rows[i], self_.shape.stream_type());
+    begun.push_back(self_.add(stream, self_.as_stream(values[i])));
+  }
+  return begun;
+}
+
+std::vector<Value> LayerBuilder::couple(const std::vector<Value>& streams, const std::vector<Value>& branches) {
+  if (streams.size() != branches.size()) throw BadInput("couple: takes a branch for each stream");
+  std::vector<ValueId> rows;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    const Shape &stream = self_.tensor(streams[i]).shape, &branch = self_.tensor(branches[i]).shape;
+    if (stream != branch) {
+      throw BadInput("couple: a branch " + branch.to_string() + " for a stream " + stream.to_string());
+    }
+    rows.push_back(self_.rows(branches[i]));
+  }
+  if (self_.shape.streams()) self_.end_branch();
+  std::vector<Value> sums;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (!self_.shape.streams()) {
+      sums.push_back(add(streams[i], branches[i]));
+    } else if (self_.tensor(streams[i]).stream) {
+      sums.push_back(self_.add(self_.graph.reversible_add(self_.at(streams[i]), rows[i]), self_.as_stream(streams[i])));
+    } else {
+      throw BadInput("couple: " + self_.graph.value(self_.at(streams[i])).name + " is no stream()");
+    }
+  }
+  return sums;
 }
 
 Value LayerBuilder::multiply(Value a, Value b) { return self_.two(OpKind::multiply, "multiply", a, b); }
@@ -190,7 +231,7 @@ Value LayerBuilder::reduced(Value x, const std::vector<int>& dimensions, double 
     result = self_.with(result, dimension, 1);
   }
   const ValueId id = models::sum(self_.graph, self_.rows(x), shape, summed, static_cast<float>(factor));
-  return self_.add(id, {result, self_.tensor(x).dtype});
+  return self_.add(id, {result, self_.type_of(x)});
 }
 
 Value LayerBuilder::reshape(Value x, const std::vector<std::int64_t>& of_sample) {
@@ -203,8 +244,8 @@ Value LayerBuilder::reshape(Value x, const std::vector<std::int64_t>& of_sample)
   if (shape.rank() < 2 || shape.elements() != tensor.shape.elements()) {
     throw BadInput("reshape: " + tensor.shape.to_string() + " has other elements than " + shape.to_string());
   }
-  const models::LayerTensor result{shape, tensor.dtype, tensor.below};
-  if (tensor.dtype == DType::i32) return self_.add(self_.at(x), result);
+  const models::LayerTensor result{shape, self_.type_of(x), tensor.below};
+  if (result.dtype == DType::i32) return self_.add(self_.at(x), result);
   return self_.add(self_.in_columns(self_.rows(x), shape[shape.rank() - 1]), result);
 }
 
@@ -218,7 +259,7 @@ Value LayerBuilder::permute(Value x, const std::vector<int>& axes) {
   }
   Shape result;
   for (const int axis : axes) result.push_back(shape[static_cast<std::size_t>(axis)]);
-  return self_.add(models::permute(self_.graph, self_.rows(x), shape, axes), {result, self_.tensor(x).dtype});
+  return self_.add(models::permute(self_.graph, self_.rows(x), shape, axes), {result, self_.type_of(x)});
 }
 
 // As columns of the matrix in which all from `dimension` on lie in a row.
@@ -234,7 +275,7 @@ Value LayerBuilder::slice(Value x, int dimension, std::int64_t first, std::int64
   const ValueId rows = self_.in_columns(self_.rows(x), shape[at] * inner);
   const ValueId part = self_.columns_of(rows, first * inner, count * inner);
   const Shape result = self_.with(shape, at, count);
-  return self_.add(self_.in_columns(part, result[result.rank() - 1]), {result, self_.tensor(x).dtype});
+  return self_.add(self_.in_columns(part, result[result.rank() - 1]), {result, self_.type_of(x)});
 }
 
 // As columns of the matrices in which all from `dimension` on lie in a row.
@@ -258,7 +299,7 @@ Value LayerBuilder::concatenate(const std::vector<Value>& values, int dimension)
   if (values.size() == 1) return values[0];
   const Shape result = self_.with(shape, at, size);
   return self_.add(self_.in_columns(self_.side_by_side(parts), result[result.rank() - 1]),
-                   {result, self_.tensor(values[0]).dtype});
+                   {result, self_.type_of(values[0])});
 }
 
 Value LayerBuilder::lookup(Value indices, Value table) {
@@ -292,7 +333,7 @@ Value LayerBuilder::gather(Value x, Value indices) {
   const std::int64_t columns = shape.elements() / (shape[0] * shape[1]);
   const compiler::Attributes attributes{.dims = {shape[0], shape[1], 1, columns}};
   const ValueId taken = self_.graph.apply(OpKind::gather, {self_.in_columns(all, columns), named}, attributes);
-  return self_.add(self_.in_columns(taken, result[result.rank() - 1]), {result, self_.tensor(x).dtype});
+  return self_.add(self_.in_columns(taken, result[result.rank() - 1]), {result, self_.type_of(x)});
 }
 
 Value LayerBuilder::convolution(Value x, Value w, std::optional<Value> b, const Window& window, int groups) {
@@ -311,7 +352,9 @@ Value LayerBuilder::convolution(Value x, Value w, std::optional<Value> b, const 
   }
   self_.require_weight("convolution", elements * (in / groups), w, b, true);
   if (groups == 1) {
-    const ValueId covered = self_.graph.apply(OpKind::unfold, {all}, attributes);
+    const bool pixels =
+        window.size == Window{}.size && window.stride == Window{}.stride && window.padding == Window{}.padding;
+    const ValueId covered = pixels ? all : self_.graph.apply(OpKind::unfold, {all}, attributes);
     return self_.of_windows(x, attributes, self_.graph.linear_transposed(covered, weight, bias));
   }
   if (groups == in && out == in) {
@@ -340,6 +383,16 @@ Value LayerBuilder::max_pool(Value x, const Window& window) {
 Value LayerBuilder::average_pool(Value x, const Window& window) {
   const compiler::Attributes attributes = self_.windows("average_pool", x, window);
   return self_.of_windows(x, attributes, self_.graph.apply(OpKind::average_pool, {self_.rows(x)}, attributes));
+}
+
+Value LayerBuilder::upsample(Value x, std::array<int, 2> factors) {
+  const Shape shape = self_.image("upsample", x);
+  const auto [down, across] = factors;
+  if (down < 1 || across < 1) throw BadInput("upsample: factors are 1 or more");
+  const compiler::Attributes attributes{.dims = {shape[0], shape[1], shape[2], shape[3]},
+                                        .image_window = {.stride = {down, across}}};
+  const ValueId larger = self_.graph.apply(OpKind::upsample, {self_.rows(x)}, attributes);
+  return self_.add(larger, {{shape[0], shape[1] * down, shape[2] * across, shape[3]}, self_.type_of(x)});
 }
 
 Value LayerBuilder::cross_entropy(Value logits, Value targets) {

@@ -30,6 +30,7 @@ struct LayerBuilder::Implementation {
   std::map<compiler::ValueId, Statistic> statistics = {};
   std::map<compiler::ValueId, std::vector<compiler::ValueId>> groups = {};                // parts of matrices
   std::map<std::pair<compiler::ValueId, std::int64_t>, compiler::ValueId> reshaped = {};  // by columns
+  std::map<compiler::ValueId, compiler::ValueId> streams_read = {};
 
   Value add(compiler::ValueId id, models::LayerTensor tensor) {
     tensors.push_back(tensor);
@@ -44,6 +45,7 @@ struct LayerBuilder::Implementation {
     const Shape& matrix = graph.value(id).shape;
     tensor.shape = with(tensor.shape, tensor.shape.rank() - 1, matrix[matrix.rank() - 1]);
     tensor.dtype = graph.value(id).dtype;
+    tensor.stream = false;
     return add(id, tensor);
   }
   static Shape with(const Shape& shape, std::size_t dimension, std::int64_t size) {
@@ -70,8 +72,9 @@ struct LayerBuilder::Implementation {
   compiler::ValueId at(Value value) const { return ids[index(value)]; }
   const models::LayerTensor& tensor(Value value) const { return tensors[index(value)]; }
   bool is_parameter(Value value) const { return graph.value(at(value)).region == compiler::Region::weights; }
-  // A value with rows.
-  compiler::ValueId rows(Value value) const {
+  // A value with rows; of a stream what it is in the compute type.
+  compiler::ValueId rows(Value value) {
+    if (tensor(value).stream) return read(at(value));
     const compiler::ValueId id = at(value);
     if (is_parameter(value)) {
       throw BadInput("parameter " + graph.value(id).name + " stands where a value with rows is taken");
@@ -79,12 +82,26 @@ struct LayerBuilder::Implementation {
     if (graph.value(id).dtype != DType::i32) return id;
     throw BadInput(graph.value(id).name + " are indices, and stand where numbers are taken");
   }
+  // The stream, rounded to the compute type, once.
+  compiler::ValueId read(compiler::ValueId stream) {
+    const auto [known, fresh] = streams_read.try_emplace(stream);
+    if (fresh) known->second = graph.read_stream(stream, shape.compute);
+    return known->second;
+  }
+  models::LayerTensor as_stream(Value x) const { return {tensor(x).shape, shape.stream_type(), 0, true}; }
+  // Of what is made of x.
+  DType type_of(Value x) const { return tensor(x).stream ? shape.compute : tensor(x).dtype; }
+  // What comes next is another branch: run backwards, it finds nothing of those before it but streams.
+  void end_branch() {
+    streams_read.clear();
+    reshaped.clear();
+  }
   // Indices that each name something.
   compiler::ValueId indices(const char* op, Value value) const {
     const compiler::ValueId id = at(value);
     const compiler::Value& named = graph.value(id);
     const std::string what = std::string(op) + ": " + named.name;
-    if (named.dtype != DType::i32) throw BadInput(what + " are numbers, and no indices");
+    if (named.dtype != DType::i32 || tensor(value).stream) throw BadInput(what + " are numbers, and no indices");
     if (named.region != compiler::Region::targets) return id;
     throw BadInput(what + " is a target, which may be -1; bring it as one of model.inputs");
   }
@@ -178,14 +195,13 @@ struct LayerBuilder::Implementation {
   }
   // `x` repeated to `shape`.
   compiler::ValueId repeated(Value x, const Shape& shape) {
-    const Shape& own = tensor(x).shape;
-    if (own == shape && !is_parameter(x)) return rows(x);
-    if (is_parameter(x) && own.rank() == shape.rank() && own[0] != 1) {
+    const Shape own = tensor(x).shape;
+    if (!is_parameter(x)) return models::repeat(graph, rows(x), own, shape);
+    if (own.rank() == shape.rank() && own[0] != 1) {
       throw BadInput("parameter " + graph.value(at(x)).name + " " + own.to_string() +
                      " has elements for each sample of a microbatch " + shape.to_string());
     }
-    is_parameter(x) ? trained(x) : rows(x);  // throws for statistics and indices
-    return models::repeat(graph, at(x), own, shape);
+    return models::repeat(graph, trained(x), own, shape);
   }
   // The shape to which a and b are repeated.
   Shape common(const char* op, Value a, Value b) const {
@@ -240,7 +256,7 @@ struct LayerBuilder::Implementation {
       shape.push_back(attributes.image_window.places(side, attributes.dims[1 + side]));
     }
     shape.push_back(graph.value(id).shape[1]);
-    return add(id, {shape, tensor(x).dtype});
+    return add(id, {shape, type_of(x)});
   }
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -78,8 +79,8 @@ struct Exchange {
 //
 // What a family has between embedding and blocks (BERT's norm) is a block of its own type, the first of the N.
 //
-// Between the layers of a reversible model lie two streams, [2][rows, hidden] of four bytes each. Both begin as the
-// embedding, and the head reads their sum. Between layers of a program's own lies what these return.
+// Between the layers of a family's reversible model lie two streams, [2][rows, hidden] of four bytes each. Both begin
+// as the embedding, and the head reads their sum. Between layers of a program's own lies what these return.
 //
 // A custom model is [inputs] [block] x N [last layer and loss]; the first of these has no parameters.
 struct Model {
@@ -109,8 +110,9 @@ struct Model {
   int lowest_trained = 0;                           // the first layer with trained parameters
   // Where there is one, the model as it is built has the longest list, with blocks of all types.
   Exchange exchange = {};
-  Reversible reversible = Reversible::no;
-  bool rebuilds = false;  // blocks rebuild their inputs in the backward pass, so that none is kept
+  Reversible reversible = Reversible::no;  // of a family
+  // Blocks from this layer on rebuild their inputs in the backward pass, so that none is kept.
+  int first_rebuilt = std::numeric_limits<int>::max();
 
   int layers() const { return static_cast<int>(type_of.size()); }
   int blocks() const { return layers() - embedding_layers - head_layers; }  // N
@@ -152,6 +154,11 @@ struct Model {
   }
   bool head_in_chunks() const { return head_layers > 1; }
   bool streams() const { return reversible != Reversible::no; }
+  bool rebuilds() const { return first_rebuilt < std::numeric_limits<int>::max(); }
+  bool rebuilds(int layer) const { return is_block(layer) && layer >= first_rebuilt; }
+  bool keeps_no_input() const { return first_rebuilt <= block(1); }
+  // Blocks in front of those that rebuild theirs.
+  int kept_inputs() const { return std::max(0, std::min(first_rebuilt, head()) - block(1)); }
   // What one microbatch leaves between two layers, and its gradient.
   Bytes activation_bytes() const { return streams() ? 2 * stream_bytes() : largest_input; }
   // Of the input of `layer`, a block or the head; the largest is that above.
@@ -173,7 +180,7 @@ struct Model {
   // What a training step returns for one microbatch, in f64: its loss; where rebuilt streams drift, then also two sums
   // of squares, of the difference of the two streams when they are rebuilt down to the embedding, and of the first one.
   Bytes results_bytes() const { return (drifts() ? 3 : 1) * size_of(DType::f64); }
-  bool drifts() const { return rebuilds && reversible == Reversible::floating && trained(block(0)); }
+  bool drifts() const { return rebuilds() && reversible == Reversible::floating && trained(block(0)); }
   // What one microbatch saves, beside the input of `layer`, for the layer's backward pass.
   Bytes saved_bytes(int layer) const { return type(layer).forward.region_bytes(compiler::Region::saved); }
   // A layer's parameters in `dtype`, padding included.

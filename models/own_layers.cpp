@@ -12,7 +12,7 @@ using compiler::OpKind;
 using compiler::ValueId;
 
 Shape LayerTensor::matrix() const {
-  if (dtype == DType::i32) return {shape.elements()};
+  if (dtype == DType::i32 && !stream) return {shape.elements()};
   const std::int64_t columns = shape[shape.rank() - 1];
   return {shape.elements() / columns, columns};
 }
@@ -46,12 +46,11 @@ const char* key_of(const Layer& layer, const TransformerShape& shape) {
 // The layer's ops, and its results as values that can be placed.
 std::vector<Value> build(const Layer& layer, LayerBuilder::Implementation& self, const LayerEnds& inputs) {
   std::vector<Value> read;
-  Bytes place = 0;
+  const std::vector<Bytes> places = places_of(inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::string name = "x" + (inputs.size() > 1 ? std::to_string(i) : "");
-    const ValueId id = self.graph.bound(compiler::Region::input, name, inputs[i].dtype, inputs[i].matrix(), place);
+    const ValueId id = self.graph.bound(compiler::Region::input, name, inputs[i].dtype, inputs[i].matrix(), places[i]);
     read.push_back(self.add(id, inputs[i]));
-    place = next_place(place + inputs[i].bytes());
   }
   LayerBuilder builder(self);
   std::vector<Value> outputs = layer.build(builder, read);
@@ -66,6 +65,8 @@ std::vector<Value> build(const Layer& layer, LayerBuilder::Implementation& self,
   std::set<ValueId> seen;
   for (Value& value : outputs) {
     if (made(value) && seen.insert(self.at(value)).second) continue;
+    if (self.tensor(value).stream)
+      throw BadInput("returns a stream to which it has added nothing, or returns it twice");
     value = self.add(self.graph.reshape(self.at(value), 0), self.tensor(value));
   }
   return outputs;
@@ -75,7 +76,8 @@ std::vector<Value> build(const Layer& layer, LayerBuilder::Implementation& self,
 void check_inputs_are_read(const compiler::Graph& graph) {
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const compiler::Value& value = graph.values[i];
-    if (value.region != compiler::Region::input || value.dtype == DType::i32) continue;
+    const bool indices = value.dtype == DType::i32 && value.shape.rank() == 1;
+    if (value.region != compiler::Region::input || indices) continue;
     const auto reads = [&](const compiler::Op& op) {
       return std::ranges::count(op.inputs, static_cast<ValueId>(i)) > 0;
     };
@@ -147,6 +149,21 @@ Bytes bytes_of(const LayerEnds& ends) {
   return bytes;
 }
 
+std::vector<Bytes> places_of(const LayerEnds& ends) {
+  std::vector<Bytes> places(ends.size());
+  Bytes place = 0;
+  for (const bool stream : {true, false}) {
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      if (ends[i].stream != stream) continue;
+      places[i] = place;
+      place = next_place(place + ends[i].bytes());
+    }
+  }
+  return places;
+}
+
+bool are_streams(const LayerEnds& ends) { return std::ranges::all_of(ends, &LayerTensor::stream); }
+
 LayerEnds family_ends(const TransformerShape& shape) { return {{{shape.rows(), shape.hidden}, shape.compute}}; }
 
 LayerEnds input_ends(const TransformerShape& shape) {
@@ -173,12 +190,11 @@ compiler::Graph layer_graph_of(const Layer& layer, const char* name, const Trans
   LayerBuilder::Implementation self{graph, weights, shape};
   compiler::Graph result;
   with_name(key_of(layer, shape), name_of(layer), [&] {
-    Bytes place = 0;
-    for (const Value value : build(layer, self, inputs)) {
-      const LayerTensor& tensor = self.tensor(value);
-      graph.place(self.at(value), compiler::Region::output, place);
-      place = next_place(place + tensor.bytes());
-      outputs.push_back(tensor);
+    const std::vector<Value> results = build(layer, self, inputs);
+    for (const Value value : results) outputs.push_back(self.tensor(value));
+    const std::vector<Bytes> places = places_of(outputs);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      graph.place(self.at(results[i]), compiler::Region::output, places[i]);
     }
     result = graph.finish();
     check_inputs_are_read(result);
@@ -215,6 +231,7 @@ compiler::Graph custom_head_graph(const Layer& layer, const TransformerShape& sh
     if (made != compiler::Region::scratch) throw BadInput("returns an input or a target");
     graph.place(graph.apply(OpKind::sample_loss, {parts, counts}), compiler::Region::loss);
     outputs = self.tensor(results[0]).shape.elements() / shape.rows();
+    if (self.tensor(results[0]).stream) throw BadInput("the last layer's first result is a stream");
     if (self.tensor(results[0]).dtype == DType::i32) throw BadInput("the last layer's first result are indices");
     if (kind == CustomHead::evaluation) {
       graph.place(graph.value(self.at(results[0])).dtype == shape.compute

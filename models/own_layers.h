@@ -25,8 +25,9 @@ inline std::int64_t words_of(const TensorSpec& spec) {
 // A tensor of one microbatch as LayerBuilder shows it, with its sample as dimension 0.
 struct LayerTensor {
   Shape shape;
-  DType dtype = DType::f32;  // the compute type, or i32: indices below `below`
+  DType dtype = DType::f32;  // the compute type; of a stream its own; or i32: indices below `below`
   std::int64_t below = 0;
+  bool stream = false;  // of a reversible model
   bool operator==(const LayerTensor&) const = default;
 
   // As a value of a graph: indices are a vector, all else is a matrix whose columns are the last dimension.
@@ -37,6 +38,9 @@ struct LayerTensor {
 // What lies between two layers: one behind the other in Region::output of the first and Region::input of the second.
 using LayerEnds = std::vector<LayerTensor>;
 Bytes bytes_of(const LayerEnds& ends);
+bool are_streams(const LayerEnds& ends);
+// Where each begins. Streams come first: gradients lie at the same elements, and those of streams may be smaller.
+std::vector<Bytes> places_of(const LayerEnds& ends);
 // Of a family's embedding and blocks: one activation.
 LayerEnds family_ends(const TransformerShape& shape);
 // Of a custom model's inputs.

@@ -43,14 +43,17 @@ std::unique_ptr<transfer::Stash> make_stash(const RunPlan& plan, const StashPart
 
 std::unique_ptr<transfer::Stash> make_input_stash(const RunPlan& plan, BufferView arena, transfer::Link& link,
                                                   PinnedMemory& pinned, Failure& failure) {
-  if (plan.model.rebuilds) {
-    return transfer::make_rotating_stash(plan.arena->views(ArenaPart::activations, arena),
-                                         plan.execution.live_microbatches());
-  }
-  return make_stash(plan,
-                    {ArenaPart::stash, ArenaPart::activations, ArenaPart::fetch,
-                     input_sizes(plan.model, plan.execution, StashPlace::host).list(), "stash"},
-                    arena, link, pinned, failure);
+  const auto kept = [&] {
+    return make_stash(plan,
+                      {ArenaPart::stash, ArenaPart::activations, ArenaPart::fetch,
+                       input_sizes(plan.model, plan.execution, StashPlace::host).list(), "stash"},
+                      arena, link, pinned, failure);
+  };
+  if (!plan.model.rebuilds()) return kept();
+  std::unique_ptr<transfer::Stash> rebuilt =
+      transfer::make_rotating_stash(plan.arena->views(ArenaPart::rebuilt, arena), plan.execution.live_microbatches());
+  if (plan.model.keeps_no_input()) return rebuilt;
+  return transfer::make_stash_below(kept(), std::move(rebuilt), plan.model.first_rebuilt);
 }
 
 std::unique_ptr<transfer::Stash> make_saved_stash(const RunPlan& plan, BufferView arena, transfer::Link& link,

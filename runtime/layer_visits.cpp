@@ -19,7 +19,9 @@ LayerVisits::LayerVisits(const ExecutorResources& resources)
       head_in_chunks_(model_.head_in_chunks()),
       live_(static_cast<int>(resources.input_gradients.size()) - 1),
       input_gradients_(resources.input_gradients) {
+  while (lowest_embedding_ < first_block_ && !model_.visited_again(lowest_embedding_)) ++lowest_embedding_;
   for (int block = head_ - 1; block >= std::max(first_block_, model_.lowest_visited()); --block) {
+    if (model_.rebuilds(block)) continue;
     for (int u = 0; u < live_; ++u) backward_order_.push_back({block, u});
   }
 }
@@ -89,7 +91,7 @@ void LayerVisits::backward(int layer, int microbatch, BufferView wire, BufferVie
   }
   if (layer == head_) {
     head_backward(microbatch, wire, gradients);
-  } else if (model_.rebuilds) {
+  } else if (model_.rebuilds(layer)) {
     reversible_backward(layer, microbatch, wire, gradients);
   } else {
     block_backward(layer, microbatch, wire, gradients);
@@ -106,12 +108,15 @@ void LayerVisits::head_backward(int microbatch, BufferView wire, BufferView grad
                     .input_gradient = input_gradients_.outgoing(live(microbatch)),
                     .gradients = gradients,
                     .carry = runner_.carry(live(microbatch))});
-  if (!model_.rebuilds) stash_.read_done(input, compute_);  // else the last block rebuilds its own input from it
+  const bool rebuilt_from =
+      model_.rebuilds(head_ - 1) && model_.visited_again(head_ - 1);  // the last block's own input
+  if (!rebuilt_from) stash_.read_done(input, compute_);
 }
 
 // Recomputes from the block's input and what was saved beside it.
 void LayerVisits::block_backward(int block, int microbatch, BufferView wire, BufferView gradients) {
   const StashItem input = input_of(block, microbatch);
+  if (model_.rebuilds(block + 1)) stash_.read_done(input_of(block + 1, microbatch), compute_);
   runner_.backward(block, microbatch,
                    {.wire = wire,
                     .input = stash_.fetch(input, compute_),
@@ -136,6 +141,7 @@ void LayerVisits::reversible_backward(int block, int microbatch, BufferView wire
                     .gradients = gradients});
   made(input, microbatch);
   stash_.read_done(output, compute_);
+  if (!is_taken_below(block)) stash_.read_done(input, compute_);
 }
 
 // Reads a rebuilt output only to measure how far it has drifted.
@@ -145,7 +151,7 @@ void LayerVisits::embedding_backward(int layer, int microbatch, BufferView gradi
                    {.input = model_.drifts() ? stash_.read(output) : BufferView{},
                     .output_gradient = input_gradients_.incoming(live(microbatch)),
                     .gradients = gradients});
-  if (layer == 0 && model_.rebuilds) stash_.read_done(output, compute_);
+  if (layer == lowest_embedding_ && model_.rebuilds(first_block_)) stash_.read_done(output, compute_);
 }
 
 void LayerVisits::predict(int layer, const Rows& rows, BufferView wire, const LayerRunner::TakeRow& take) {

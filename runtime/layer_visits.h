@@ -52,6 +52,11 @@ class LayerVisits {
   // where it follows at once.
   Bytes needed(int layer, Bytes bytes) const { return layer < head_ && model_.visited_again(layer) ? bytes : 0; }
 
+  // Whether a backward visit of a layer below reads, or drops, the input that `block` has rebuilt.
+  bool is_taken_below(int block) const {
+    return block > first_block_ ? model_.visited_again(block - 1) : lowest_embedding_ < first_block_;
+  }
+
   // The place of a microbatch among those that are alive at once.
   int live(int microbatch) const { return microbatch % live_; }
   // The input of `layer`, which is the output of the layer before it.
@@ -66,6 +71,7 @@ class LayerVisits {
   const models::Model& model_;
   device::Stream& compute_;
   const int first_block_, head_;  // layers
+  int lowest_embedding_ = 0;      // of those below the blocks the lowest that is visited again; first_block_: none is
   const bool head_in_chunks_;
   const int live_;  // microbatches alive at once
   GradientRotation input_gradients_;

@@ -12,19 +12,35 @@ GradientDrain::GradientDrain(Link& link, eps::ParameterStore& store, std::vector
     : link_(link),
       store_(store),
       failure_(failure),
-      squares_(squares),
       sums_(std::move(sums)),
       gradients_(std::move(gradients)),
       stream_(link.create_stream("d2h gradients")),
       ring_(link.device(), slots, /*consumers=*/1, device::WaitReason::gradients, failure),
       slot_layer_(slots.size()),
-      completion_([this] { run(); }) {}
+      registration_(failure.on_failure([this] {
+        { const std::lock_guard lock(mutex_); }
+        changed_.notify_all();
+      })) {
+  for (std::size_t i = 0; i < copies_.size(); ++i) {
+    copies_[i].squares = squares.slice(i * sizeof(double), sizeof(double));
+    copies_[i].done = link.device().create_event();
+  }
+  sender_ = std::thread([this] { send_all(); });
+  try {
+    completion_ = std::thread([this] { push_all(); });
+  } catch (...) {
+    ring_.close();
+    sender_.join();
+    throw;
+  }
+}
 
 GradientDrain::~GradientDrain() { stop(); }
 
 void GradientDrain::stop() {
-  if (!completion_.joinable()) return;
+  if (!sender_.joinable()) return;
   ring_.close();
+  sender_.join();
   completion_.join();
   link_.quiesce(*stream_);
 }
@@ -35,46 +51,92 @@ device::BufferView GradientDrain::acquire(LayerIndex layer, device::Stream& comp
   return ring_.view(current_).slice(0, drained_bytes(gradients_[static_cast<std::size_t>(layer)].bytes()));
 }
 
-void GradientDrain::run() {
-  const ThreadActivity listed("gradient completion", link_.index());
+void GradientDrain::send_all() {
+  const ThreadActivity listed("gradient sender", link_.index());
   try {
     for (SlotRing::Slot slot; (slot = ring_.take(*stream_)) != SlotRing::kClosed;) {
-      const LayerIndex layer = slot_layer_[static_cast<std::size_t>(slot)];
-      const ActivitySpan span(Doing::acts, "a gradient", layer);
-      link_.device().annotate(*stream_, layer, -1);
-      sums_.peers != nullptr ? send_sums(slot, layer) : send(slot, layer);
+      Copy& copy = next_free();
+      copy.layer = slot_layer_[static_cast<std::size_t>(slot)];
+      const ActivitySpan span(Doing::acts, "the copy of a gradient", copy.layer);
+      link_.device().annotate(*stream_, copy.layer, -1);
+      sums_.peers != nullptr ? send_sums(slot, copy) : send(slot, copy);
+      link_.device().record(*copy.done, *stream_);
+      count(enqueued_);
+    }
+  } catch (...) {
+    failure_.fail(named_exception("gradient sender " + std::to_string(link_.index())));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    sent_all_ = true;
+  }
+  changed_.notify_all();
+}
+
+void GradientDrain::send(SlotRing::Slot slot, Copy& copy) {
+  copy.gradients = store_.gradient_buffer(copy.layer, link_.index());
+  const Bytes bytes = copy.gradients.bytes();
+  link_.to_host(Traffic::gradients, *stream_, {copy.gradients.data(), bytes}, ring_.view(slot).slice(0, bytes));
+  link_.to_host(Traffic::results, *stream_, copy.squares,
+                ring_.view(slot).slice(squares_offset(bytes), copy.squares.size));
+  ring_.release(slot, *stream_);
+}
+
+void GradientDrain::send_sums(SlotRing::Slot slot, Copy& copy) {
+  const GradientSlices& slices = gradients_[static_cast<std::size_t>(copy.layer)];
+  const device::BufferView received = sums_.received.slice(0, slices.room());
+  const device::BufferView sums = sums_.sums.slice(0, slices.sums());
+  sums_.peers->all_to_all(link_.index(), *stream_, ring_.view(slot).slice(0, slices.room()), received);
+  link_.count_exchanged(slices.received());
+  ring_.release(slot, *stream_);
+  sums_.add(*stream_, copy.layer, received, sums);
+  copy.gradients = store_.gradient_buffer(copy.layer, link_.index());
+  const Bytes begin = static_cast<Bytes>(slices.begin(link_.index())) * size_of(DType::f32);
+  if (const Bytes own = slices.brought(link_.index()); own > 0) {
+    link_.to_host(Traffic::gradients, *stream_, {copy.gradients.data() + begin, own}, sums.slice(0, own));
+  }
+}
+
+// Waits until the completion thread has pushed the copy before the last.
+GradientDrain::Copy& GradientDrain::next_free() {
+  std::unique_lock lock(mutex_);
+  const ActivitySpan span(Doing::rests, "the wait for a copy");
+  changed_.wait(lock, [&] { return enqueued_ - pushed_ < copies_.size() || failure_.failed(); });
+  failure_.rethrow();
+  return copies_[enqueued_ % copies_.size()];
+}
+
+void GradientDrain::push_all() {
+  const ThreadActivity listed("gradient completion", link_.index());
+  try {
+    while (Copy* const copy = next_enqueued()) {
+      const ActivitySpan span(Doing::acts, "a gradient", copy->layer);
+      link_.device().synchronize(*copy->done);
+      std::optional<double> squares;
+      if (sums_.peers == nullptr) squares = *reinterpret_cast<const double*>(copy->squares.data);
+      store_.push(copy->layer, link_.index(), std::move(copy->gradients), squares);
+      count(pushed_);
     }
   } catch (...) {
     failure_.fail(named_exception("gradient completion " + std::to_string(link_.index())));
   }
 }
 
-void GradientDrain::send(SlotRing::Slot slot, LayerIndex layer) {
-  eps::GradientBuffer gradients = store_.gradient_buffer(layer, link_.index());
-  link_.to_host(Traffic::gradients, *stream_, {gradients.data(), gradients.bytes()},
-                ring_.view(slot).slice(0, gradients.bytes()));
-  link_.to_host(Traffic::results, *stream_, squares_,
-                ring_.view(slot).slice(squares_offset(gradients.bytes()), sizeof(double)));
-  ring_.release(slot, *stream_);
-  link_.device().synchronize(*stream_);
-  store_.push(layer, link_.index(), std::move(gradients), *reinterpret_cast<const double*>(squares_.data));
+// Null: there will be none.
+GradientDrain::Copy* GradientDrain::next_enqueued() {
+  std::unique_lock lock(mutex_);
+  const ActivitySpan span(Doing::rests, "the wait for a gradient");
+  changed_.wait(lock, [&] { return enqueued_ > pushed_ || sent_all_ || failure_.failed(); });
+  if (failure_.failed() || enqueued_ == pushed_) return nullptr;
+  return &copies_[pushed_ % copies_.size()];
 }
 
-void GradientDrain::send_sums(SlotRing::Slot slot, LayerIndex layer) {
-  const GradientSlices& slices = gradients_[static_cast<std::size_t>(layer)];
-  const device::BufferView received = sums_.received.slice(0, slices.room());
-  const device::BufferView sums = sums_.sums.slice(0, slices.sums());
-  sums_.peers->all_to_all(link_.index(), *stream_, ring_.view(slot).slice(0, slices.room()), received);
-  link_.count_exchanged(slices.received());
-  ring_.release(slot, *stream_);
-  sums_.add(*stream_, layer, received, sums);
-  eps::GradientBuffer gradients = store_.gradient_buffer(layer, link_.index());
-  const Bytes begin = static_cast<Bytes>(slices.begin(link_.index())) * size_of(DType::f32);
-  if (const Bytes own = slices.brought(link_.index()); own > 0) {
-    link_.to_host(Traffic::gradients, *stream_, {gradients.data() + begin, own}, sums.slice(0, own));
+void GradientDrain::count(std::uint64_t& copies) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++copies;
   }
-  link_.device().synchronize(*stream_);
-  store_.push(layer, link_.index(), std::move(gradients));
+  changed_.notify_all();
 }
 
 }  // namespace l2l::transfer

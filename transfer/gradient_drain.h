@@ -1,15 +1,21 @@
 // Copies a layer's finished gradients to the host and pushes them to the parameter server while the device works on the
-// next layer. A completion thread waits for the copies and calls push().
+// next layer. A sender thread enqueues the copies as soon as there is memory for them, and a completion thread waits
+// for them and calls push(), so that the link goes from layer to layer without the host.
 //
-// Where the devices of a process sum, it first exchanges slices with the drains of the others, which all drain the same
-// layers in the same order, sums the gradients of its slice, and copies the sums alone. Their squares are left to the
-// host.
+// Where the devices of a process sum, the sender first exchanges slices with the drains of the others, which all drain
+// the same layers in the same order, sums the gradients of its slice, and copies the sums alone. Their squares are left
+// to the host.
 #pragma once
 
+#include <array>
+#include <condition_variable>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "core/failure.h"
 #include "device/peers.h"
 #include "eps/parameter_store.h"
 #include "transfer/gradient_slices.h"
@@ -23,6 +29,9 @@ namespace l2l::transfer {
 constexpr Bytes squares_offset(Bytes gradients) { return align_up(gradients, 16); }
 constexpr Bytes drained_bytes(Bytes gradients) { return squares_offset(gradients) + sizeof(double); }
 
+// Copies that one drain may have under way.
+inline constexpr std::size_t kDrainCopies = 2;
+
 // What it needs where devices sum: slots then have room for GradientSlices::room(), too.
 struct DeviceSums {
   device::Peers* peers = nullptr;          // all drains'; null: devices do not sum
@@ -31,12 +40,12 @@ struct DeviceSums {
   std::function<void(device::Stream&, LayerIndex, device::BufferView received, device::BufferView sums)> add;
 };
 
-// Thread-bound: the relay thread. The completion thread is private.
+// Thread-bound: the relay thread. The other two are private.
 class GradientDrain {
  public:
-  // `slots`: device buffers, each of drained_bytes() of the largest layer. `squares`: a double in page-locked memory.
-  // `gradients`: per layer, as they leave the device. `failure`: wakes blocked calls, which then rethrow it, and
-  // receives what fails on the completion thread.
+  // `slots`: device buffers, each of drained_bytes() of the largest layer. `squares`: kDrainCopies doubles in
+  // page-locked memory. `gradients`: per layer, as they leave the device. `failure`: wakes blocked calls, which then
+  // rethrow it, and receives what fails on the two threads.
   GradientDrain(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
                 device::BufferView squares, std::vector<GradientSlices> gradients, Failure& failure,
                 DeviceSums sums = {});
@@ -50,27 +59,46 @@ class GradientDrain {
   // What was enqueued on `compute` so far has written them: sends them off. Follows acquire() of the same layer.
   void drain(device::Stream& compute) { ring_.filled(current_, compute); }
 
-  // Ends the completion thread and waits for its stream, which may read the slots of other devices: no device frees its
+  // Ends both threads and waits for their stream, which may read the slots of other devices: no device frees its
   // memory before all drains have been stopped. After a failure, or when all gradients have been pushed; then only
   // destruction is allowed.
   void stop();
 
  private:
-  void run();
-  void send(SlotRing::Slot slot, LayerIndex layer);
-  void send_sums(SlotRing::Slot slot, LayerIndex layer);
+  // A copy that the device was given. Of the sender, from when it is free to when it is counted as enqueued; then of
+  // the completion thread.
+  struct Copy {
+    LayerIndex layer = 0;
+    eps::GradientBuffer gradients;
+    device::BufferView squares;
+    std::unique_ptr<device::Event> done;
+  };
 
-  Link& link_;  // constant after construction, as are the next four
+  void send_all();
+  void send(SlotRing::Slot slot, Copy& copy);
+  void send_sums(SlotRing::Slot slot, Copy& copy);
+  Copy& next_free();
+  void push_all();
+  Copy* next_enqueued();
+  void count(std::uint64_t& copies);
+
+  Link& link_;  // constant after construction, as are the next three
   eps::ParameterStore& store_;
   Failure& failure_;
-  const device::BufferView squares_;
   const DeviceSums sums_;
   std::vector<GradientSlices> gradients_;  // by layer; changes between steps alone
   std::unique_ptr<device::Stream> stream_;
   SlotRing ring_;
   std::vector<LayerIndex> slot_layer_;  // written by the relay before filled(), read after take()
   SlotRing::Slot current_ = -1;         // of the relay thread
-  std::thread completion_;              // last: it uses all of the above
+
+  std::array<Copy, kDrainCopies> copies_;  // in turn
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t enqueued_ = 0, pushed_ = 0;  // copies so far; guarded by mutex_
+  bool sent_all_ = false;                    // no more will be enqueued; guarded by mutex_
+  Failure::Registration registration_;
+  std::thread sender_, completion_;  // last: they use all of the above
 };
 
 }  // namespace l2l::transfer

@@ -26,6 +26,11 @@ SlotRing::SlotRing(device::Device& device, std::vector<device::BufferView> slots
   }
 }
 
+bool SlotRing::has_free() {
+  const std::lock_guard lock(mutex_);
+  return !free_.empty();
+}
+
 SlotRing::Slot SlotRing::acquire(Stream& producer, device::WaitReason reason) {
   const Slot slot = pop_when_there(free_);
   for (const auto& event : state_[static_cast<std::size_t>(slot)].released) device_.wait(producer, *event, reason);

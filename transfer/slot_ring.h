@@ -31,6 +31,8 @@ class SlotRing {
   SlotRing(device::Device& device, std::vector<device::BufferView> slots, int consumers, device::WaitReason reason,
            Failure& failure);
 
+  // Whether acquire() would find a slot free at once. Of the producer thread.
+  bool has_free();
   // Blocks until a slot is free, then enqueues the wait for its consumers on `producer`, counted as `reason`.
   Slot acquire(device::Stream& producer, device::WaitReason reason = device::WaitReason::order);
   // What was enqueued on `producer` so far fills the slot.
@@ -42,9 +44,6 @@ class SlotRing {
   void release(Slot slot, device::Stream& consumer, int which = 0);
   // Nothing is filled any more: take() does not block.
   void close();
-
-  // Blocks until the device has filled `slot`. Only between filled() and the slot's next acquire().
-  void synchronize_filled(Slot slot) { device_.synchronize(*state_[static_cast<std::size_t>(slot)].ready); }
 
   device::BufferView view(Slot slot) const { return state_[static_cast<std::size_t>(slot)].view; }
   int slots() const { return static_cast<int>(state_.size()); }

@@ -6,7 +6,7 @@
 // backward:  begin_backward(items in order) → fetch → fetch_done, item by item
 //
 // Layers that rebuild their inputs fetch nothing: their backward visit reads the item of the layer after it and makes
-// its own.
+// its own, and whatever visit comes next has read it.
 #pragma once
 
 #include <memory>
@@ -60,6 +60,9 @@ std::unique_ptr<Stash> make_device_stash(std::vector<device::BufferView> items, 
 // For layers that rebuild their inputs: an item lives until the next layer has read it. `buffers`: microbatches + 1,
 // whatever the depth.
 std::unique_ptr<Stash> make_rotating_stash(std::vector<device::BufferView> buffers, int microbatches);
+
+// Items of layers from `first` on are rebuilt, in `rebuilt`; those of the layers below are kept, in `kept`.
+std::unique_ptr<Stash> make_stash_below(std::unique_ptr<Stash> kept, std::unique_ptr<Stash> rebuilt, int first);
 
 // Items of some layers stay on the device, the others go to `host`. `stays`: [layer - first_layer]. Each stash has room
 // for the items that it gets. Backward visits begin when all that leaves has left, as with a host stash alone, so that

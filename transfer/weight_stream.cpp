@@ -32,8 +32,8 @@ WeightStream::WeightStream(Link& link, eps::ParameterStore& store, std::vector<d
       peers_(peers),
       wire_bytes_(std::move(wire_bytes)),
       stream_(link.create_stream("h2d weights")),
+      copied_{link.device().create_event(), link.device().create_event()},
       gathering_(peers != nullptr ? link.create_stream("gather weights") : nullptr),
-      copied_(peers != nullptr ? link.device().create_event() : nullptr),
       asked_(link.device().create_event()),
       ring_(link.device(), std::move(slots), /*consumers=*/1, device::WaitReason::weights, failure),
       own_(rings_of(link.device(), own, failure)),
@@ -139,30 +139,48 @@ void WeightStream::fetch(const Pass& pass) {
     if (!has_own(layer) || std::ranges::count(to_fetch_, layer) == 0) to_fetch_.push_back(layer);
   }
   store_.announce(link_.index(), to_fetch_, pass.version, pass.devices == PassOf::this_device);
-  for (const LayerIndex layer : to_fetch_) fetch(layer, pass);
+  Copy before;
+  for (const LayerIndex layer : to_fetch_) {
+    Copy next = fetch(layer, pass, before);
+    finish(before);  // the device goes on with the next one
+    before = std::move(next);
+  }
+  finish(before);
 }
 
-// The lease lives until the copy is done: an update of the layer waits for it.
-void WeightStream::fetch(LayerIndex layer, const Pass& pass) {
-  if (fault_point("transfer.no_prefetch")) wait_until_asked();
+// Where this has to wait for a slot or a version, the copy `before` is finished first, so that its lease ends.
+WeightStream::Copy WeightStream::fetch(LayerIndex layer, const Pass& pass, Copy& before) {
+  if (fault_point("transfer.no_prefetch")) {
+    finish(before);
+    wait_until_asked();
+  }
   const ActivitySpan span(Doing::acts, "a fetch", layer);
   SlotRing& ring = ring_of(layer);
+  if (!ring.has_free()) finish(before);
   const SlotRing::Slot slot = ring.acquire(*stream_);
-  std::chrono::nanoseconds waited{0};
-  const eps::WeightLease lease = store_.pull(layer, pass.version, &waited, link_.index());
-  update_stall_ns_ += waited.count();
+  std::optional<eps::WeightLease> lease = store_.try_pull(layer, pass.version, link_.index());
+  if (!lease) {
+    finish(before);
+    std::chrono::nanoseconds waited{0};
+    lease = store_.pull(layer, pass.version, &waited, link_.index());
+    update_stall_ns_ += waited.count();
+  }
   link_.device().annotate(*stream_, layer, -1);
   const bool gathers = peers_ != nullptr && pass.devices == PassOf::all_devices;
   const WireSlices slices{wire_bytes_[static_cast<std::size_t>(layer)], gathers ? peers_->count() : 1};
-  copy(lease, slices, ring.view(slot));
-  if (!gathers) {
-    ring.filled(slot, *stream_);
-    return ring.synchronize_filled(slot);
-  }
-  link_.device().record(*copied_, *stream_);
-  gather(layer, slices, ring.view(slot));
-  ring.filled(slot, *gathering_);
-  link_.device().synchronize(*copied_);
+  copy(*lease, slices, ring.view(slot));
+  device::Event& copied = *copied_[turn_];
+  turn_ = (turn_ + 1) % copied_.size();
+  link_.device().record(copied, *stream_);
+  if (gathers) gather(layer, slices, ring.view(slot), copied);
+  ring.filled(slot, gathers ? *gathering_ : *stream_);
+  return {std::move(lease), &copied};
+}
+
+void WeightStream::finish(Copy& copy) {
+  if (!copy.lease) return;
+  link_.device().synchronize(*copy.done);
+  copy.lease.reset();
 }
 
 // Of each part of the wire, what lies in this device's slice.
@@ -178,9 +196,9 @@ void WeightStream::copy(const eps::WeightLease& lease, const WireSlices& slices,
   }
 }
 
-void WeightStream::gather(LayerIndex layer, const WireSlices& slices, device::BufferView slot) {
+void WeightStream::gather(LayerIndex layer, const WireSlices& slices, device::BufferView slot, device::Event& copied) {
   link_.device().annotate(*gathering_, layer, -1);
-  link_.device().wait(*gathering_, *copied_);
+  link_.device().wait(*gathering_, copied);
   peers_->all_gather(link_.index(), *gathering_, slot.slice(0, slices.room()));
   link_.count_gathered(slices.received());
 }

@@ -1,13 +1,16 @@
 // Brings the layers' wires to the device in the order of the relay's visits, `slots - 1` layers ahead. A feeder thread
-// waits for versions and enqueues copies; nothing else waits for an update. A layer with a slot of its own stays there
-// from its first to its last visit of a pass and crosses the link once.
+// waits for versions and enqueues copies; nothing else waits for an update. It enqueues the next copy, if it can,
+// before it waits for one, so that the link goes from layer to layer without the host. A layer with a slot of its own
+// stays there from its first to its last visit of a pass and crosses the link once.
 //
 // Of several devices that gather, each copies a slice of a wire, and the group gathers the rest. All of them then make
 // the same fetches in the same order; one that is late holds up the others by its slots.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -69,10 +72,17 @@ class WeightStream {
   };
   void run();
   bool wait_for_pass(Pass& pass);
+  // A layer's copy that the device was given. Its lease lives until the copy is done: an update of the layer waits.
+  struct Copy {
+    std::optional<eps::WeightLease> lease;
+    device::Event* done = nullptr;
+  };
+
   void fetch(const Pass& pass);
-  void fetch(LayerIndex layer, const Pass& pass);
+  Copy fetch(LayerIndex layer, const Pass& pass, Copy& before);
+  void finish(Copy& copy);
   void copy(const eps::WeightLease& lease, const WireSlices& slices, device::BufferView slot);
-  void gather(LayerIndex layer, const WireSlices& slices, device::BufferView slot);
+  void gather(LayerIndex layer, const WireSlices& slices, device::BufferView slot, device::Event& copied);
   bool has_own(LayerIndex layer) const { return own_[static_cast<std::size_t>(layer)] != nullptr; }
   SlotRing& ring_of(LayerIndex layer) { return has_own(layer) ? *own_[static_cast<std::size_t>(layer)] : ring_; }
   // Negative control of overlap ("transfer.no_prefetch"): a fetch begins only when the device has come to its visit.
@@ -85,9 +95,9 @@ class WeightStream {
   device::Peers* const peers_;
   std::vector<Bytes> wire_bytes_;  // changes between passes alone
   std::unique_ptr<device::Stream> stream_;
+  std::array<std::unique_ptr<device::Event>, 2> copied_;  // of the two layers whose copies may be under way, in turn
   // Where devices gather: the next slice is copied meanwhile.
   std::unique_ptr<device::Stream> gathering_;
-  std::unique_ptr<device::Event> copied_;
   std::unique_ptr<device::Event> asked_;  // negative control
   SlotRing ring_;
   std::vector<std::unique_ptr<SlotRing>> own_;  // by layer, of one slot each; null: the layer has none
@@ -107,6 +117,7 @@ class WeightStream {
 
   // Of the feeder.
   std::vector<LayerIndex> to_fetch_;  // of this pass
+  std::size_t turn_ = 0;              // of copied_
 
   Failure::Registration registration_;
   std::thread feeder_;  // last: it uses all of the above

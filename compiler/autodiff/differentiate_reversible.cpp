@@ -1,5 +1,6 @@
 #include "compiler/autodiff/differentiate.h"
 
+#include <algorithm>
 #include <span>
 
 #include "compiler/autodiff/backward.h"
@@ -9,20 +10,36 @@
 namespace l2l::compiler {
 namespace {
 
-// A branch: its ops, and the reversible_add() that adds its result to a stream.
-using Branch = std::span<const Op>;
+// A branch: its ops, and those behind them that add its results to streams, or begin streams with them.
+struct Branch {
+  std::span<const Op> ops, ends;
+};
+
+bool ends_branch(const Op& op) { return op.kind == OpKind::reversible_add || op.kind == OpKind::split_streams; }
+
+// Whether what `end` adds, or begins a stream with, is one of these streams.
+bool reads_any(const Op& end, std::span<const Op> ends) {
+  return std::ranges::any_of(ends, [&](const Op& before) { return before.outputs[0] == end.inputs.back(); });
+}
 
 std::vector<Branch> branches_of(const Graph& forward) {
+  const std::span<const Op> all = forward.ops;
   std::vector<Branch> branches;
   std::size_t begin = 0;
-  for (std::size_t i = 0; i < forward.ops.size(); ++i) {
-    if (forward.ops[i].kind != OpKind::reversible_add) continue;
-    branches.push_back(std::span(forward.ops).subspan(begin, i + 1 - begin));
-    begin = i + 1;
+  for (std::size_t end = 0; end < all.size(); begin = end) {
+    while (end < all.size() && !ends_branch(all[end])) ++end;
+    const std::size_t ops = end - begin;
+    while (end < all.size() && ends_branch(all[end]) &&
+           !reads_any(all[end], all.subspan(begin + ops, end - begin - ops)))
+      ++end;
+    if (end == begin + ops) break;
+    branches.push_back({all.subspan(begin, ops), all.subspan(begin + ops, end - begin - ops)});
   }
-  if (begin < forward.ops.size() || branches.empty()) {
-    throw BadInput(forward.name + ": the last op of a reversible layer couples a branch to a stream");
+  if (begin < all.size()) {
+    throw BadInput(forward.name + ": " + std::string(name_of(all[begin].kind)) +
+                   " stands behind the last sum of a reversible layer, whose results are sums");
   }
+  if (branches.empty()) throw BadInput(forward.name + ": a reversible layer adds nothing to its streams");
   return branches;
 }
 
@@ -36,10 +53,14 @@ class Reversal {
     }
   }
 
-  void undo(Branch branch) {
-    for (const Op& op : branch.first(branch.size() - 1)) run_again(op);
-    undo_addition(branch.back());
-    for (auto op = branch.rbegin(); op != branch.rend(); ++op) backward_.differentiate(*op);
+  void undo(const Branch& branch) {
+    for (const Op& op : branch.ops) run_again(op);
+    for (auto end = branch.ends.rbegin(); end != branch.ends.rend(); ++end) {
+      if (end->kind == OpKind::reversible_add) undo_addition(*end);
+    }
+    for (const std::span<const Op> part : {branch.ends, branch.ops}) {
+      for (auto op = part.rbegin(); op != part.rend(); ++op) backward_.differentiate(*op);
+    }
   }
 
   Graph finish() {
@@ -57,6 +78,7 @@ class Reversal {
   // x + b -> sum becomes sum - b -> x.
   void undo_addition(const Op& op) {
     const ValueId x = op.inputs[0], b = op.inputs[1], sum = op.outputs[0];
+    if (known_[static_cast<std::size_t>(x)]) return;  // a result of the layer, or the sum of another branch, too
     require(op, sum);
     require(op, b);
     Attributes attributes = op.attributes;

@@ -134,6 +134,16 @@ void silu_vjp(Backward& backward, const Op& op) {
   append_input_gradient(backward, op, OpKind::silu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {});
 }
 
+void hard_sigmoid_vjp(Backward& backward, const Op& op) {
+  append_input_gradient(backward, op, OpKind::hard_sigmoid_backward, {backward.gradient(op.outputs[0]), op.inputs[0]},
+                        {});
+}
+
+void hard_swish_vjp(Backward& backward, const Op& op) {
+  append_input_gradient(backward, op, OpKind::hard_swish_backward, {backward.gradient(op.outputs[0]), op.inputs[0]},
+                        {});
+}
+
 void attention_vjp(Backward& backward, const Op& op) {
   append_input_gradient(
       backward, op, OpKind::attention_backward,
@@ -301,8 +311,7 @@ void attention_mix_vjp(Backward& backward, const Op& op) {
 
 void split_streams_vjp(Backward& backward, const Op& op) {
   for (const ValueId stream : op.outputs) {
-    if (!backward.has_gradient(stream)) backward.refuse(op, "both streams must lead to the result");
-    backward.contribute(op.inputs[0], backward.gradient(stream));
+    if (backward.has_gradient(stream)) backward.contribute(op.inputs[0], backward.gradient(stream));
   }
 }
 
@@ -354,6 +363,8 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::tanh, by_value_vjp<OpKind::tanh_backward>},
       {OpKind::sigmoid, by_value_vjp<OpKind::sigmoid_backward>},
       {OpKind::silu, silu_vjp},
+      {OpKind::hard_sigmoid, hard_sigmoid_vjp},
+      {OpKind::hard_swish, hard_swish_vjp},
       {OpKind::relu, by_value_vjp<OpKind::relu_backward>},
       {OpKind::attention, attention_vjp},
       {OpKind::dropout, dropout_vjp},
@@ -389,6 +400,7 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::max_pool, max_pool_vjp},
       {OpKind::depthwise, depthwise_vjp},
       {OpKind::average_pool, transpose_vjp<OpKind::average_pool_backward>},
+      {OpKind::upsample, transpose_vjp<OpKind::upsample_backward>},
       {OpKind::group_norm, layer_norm_vjp<OpKind::group_norm_backward>},
       {OpKind::batch_norm, batch_norm_vjp},
       {OpKind::row_cross_entropy, row_cross_entropy_vjp},

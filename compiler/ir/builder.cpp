@@ -183,6 +183,10 @@ std::pair<ValueId, ValueId> GraphBuilder::split_streams(ValueId x, DType stream)
   return {first, first + 1};
 }
 
+ValueId GraphBuilder::begin_stream(ValueId x, DType stream) {
+  return append_as(OpKind::split_streams, {x}, stream, graph_.value(x).shape);
+}
+
 ValueId GraphBuilder::merge_streams(ValueId a, ValueId b, DType compute) {
   return append_as(OpKind::merge_streams, {a, b}, compute, graph_.value(a).shape);
 }

@@ -222,6 +222,7 @@ class GraphBuilder {
   ValueId choice_cross_entropy(ValueId scores, ValueId targets);
   // Two streams, each equal to x; `stream`: f32 or i32.
   std::pair<ValueId, ValueId> split_streams(ValueId x, DType stream);
+  ValueId begin_stream(ValueId x, DType stream);
   ValueId merge_streams(ValueId a, ValueId b, DType compute);
   // `stream` converted to `compute`; the same value when it has that dtype.
   ValueId read_stream(ValueId stream, DType compute);

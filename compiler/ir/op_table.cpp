@@ -1,6 +1,7 @@
 #include "compiler/ir/op_table.h"
 
 #include <array>
+#include <limits>
 
 #include "l2l/errors.h"
 
@@ -251,6 +252,20 @@ void derive_unfold(const Attributes& attributes, Sizes& sizes) {
   sizes.set('K', std::int64_t{attributes.image_window.size[0]} * attributes.image_window.size[1] * sizes['C']);
 }
 
+void derive_upsample(const Attributes& attributes, Sizes& sizes) {
+  require_dims(attributes, sizes, 'R', 'C');
+  std::int64_t rows = attributes.dims[0];
+  for (const std::size_t side : {0u, 1u}) {
+    const std::int64_t factor = attributes.image_window.stride[side], extent = attributes.dims[1 + side];
+    require(factor >= 1, "an image is made larger by a factor of 1 or more");
+    require(
+        2 * extent <= std::numeric_limits<std::int32_t>::max() / factor,
+        std::to_string(extent) + " elements are too many to make them " + std::to_string(factor) + " times as many");
+    rows *= extent * factor;
+  }
+  sizes.set('M', rows);
+}
+
 void derive_group_norm(const Attributes& attributes, Sizes& sizes) {
   derive_layer_norm(attributes, sizes);
   require_dims(attributes, sizes, 'R', 'C');
@@ -324,6 +339,10 @@ Table make_table() {
       {OpKind::sigmoid_backward, {{"dy", "RH"}, {"y", "RH"}}, {{"dx", "RH"}}},
       {OpKind::silu, {{"x", "RH"}}, {{"y", "RH"}}},
       {OpKind::silu_backward, {{"dy", "RH"}, {"x", "RH"}}, {{"dx", "RH"}}},
+      {OpKind::hard_sigmoid, {{"x", "RH"}}, {{"y", "RH"}}},
+      {OpKind::hard_sigmoid_backward, {{"dy", "RH"}, {"x", "RH"}}, {{"dx", "RH"}}},
+      {OpKind::hard_swish, {{"x", "RH"}}, {{"y", "RH"}}},
+      {OpKind::hard_swish_backward, {{"dy", "RH"}, {"x", "RH"}}, {{"dx", "RH"}}},
       {OpKind::relu, {{"x", "RH"}}, {{"y", "RH"}}},
       {OpKind::relu_backward, {{"dy", "RH"}, {"y", "RH"}}, {{"dx", "RH"}}},
       {OpKind::attention, {{"qkv", "RQ"}, documents}, {{"y", "RH"}, logsumexp}, derive_attention},
@@ -389,7 +408,9 @@ Table make_table() {
        {{"qkv", "RQ"}, {"documents", "LR", i32}},
        {{"y", "RH"}, {"cache", "CW", compute, true}},
        derive_cached_attention},
-      {OpKind::split_streams, {{"x", "RH"}}, {{"a", "RH", stream_or_compute}, {"b", "RH", stream_or_compute}}},
+      {OpKind::split_streams,
+       {{"x", "RH"}},
+       {{"a", "RH", stream_or_compute}, {"b", "RH", stream_or_compute, false, true}}},
       {OpKind::merge_streams, {{"a", "RH", stream}, {"b", "RH", stream}}, {{"y", "RH"}}},
       {OpKind::read_stream, {{"x", "RH", stream}}, {{"y", "RH"}}},
       {OpKind::reversible_add, {{"x", "RH", stream}, {"b", "RH"}}, {{"y", "RH", stream}}},
@@ -416,6 +437,8 @@ Table make_table() {
       {OpKind::max_pool_backward, {{"dy", "MC"}, {"x", "RC"}, {"y", "MC"}}, {{"dx", "RC"}}, derive_max_pool},
       {OpKind::average_pool, {{"x", "RC"}}, {{"y", "MC"}}, derive_window},
       {OpKind::average_pool_backward, {{"dy", "MC"}}, {{"dx", "RC"}}, derive_window},
+      {OpKind::upsample, {{"x", "RC"}}, {{"y", "MC"}}, derive_upsample},
+      {OpKind::upsample_backward, {{"dy", "MC"}}, {{"dx", "RC"}}, derive_upsample},
       {OpKind::group_norm,
        {{"x", "RC"}, {"gain", "C"}, {"bias", "C"}},
        {{"y", "RC"}, {"mean", "SG", f32}, {"inverse_deviation", "SG", f32}},

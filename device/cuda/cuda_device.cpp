@@ -8,9 +8,10 @@
 namespace l2l::device::cuda {
 namespace {
 
-constexpr int kMostGraphs = 4096;
 // For what the driver allocates after a plan was made: code loaded late, CUDA graphs, streams.
 constexpr Bytes kLateBytes = 512 * kMiB;
+// Graphs may take half of it, with some 10 KiB for a node.
+constexpr int kMostGraphNodes = static_cast<int>(kLateBytes / 2 / (10 * kKiB));
 
 CudaStream& cuda_of(Stream& stream) { return static_cast<CudaStream&>(stream); }
 CudaEvent& cuda_of(Event& event) { return static_cast<CudaEvent&>(event); }
@@ -42,7 +43,7 @@ Origin make_origin(const DeviceState& state) {
 
 CudaDevice::CudaDevice(const Settings& settings)
     : state_(std::make_shared<DeviceState>(settings)),
-      graphs_(settings.graphs ? std::make_shared<GraphBudget>(kMostGraphs) : nullptr) {
+      graphs_(settings.graphs ? std::make_shared<GraphBudget>(kMostGraphNodes) : nullptr) {
   check_code(*state_);
 }
 

@@ -3,10 +3,11 @@
 //   cudaGetDeviceProperties, cudaDeviceGetPCIBusId, cudaGetErrorName, cudaGetErrorString, cudaGetLastError,
 //   cudaMalloc, cudaFree, cudaMemGetInfo, cudaHostRegister, cudaHostUnregister, cudaHostAlloc, cudaFreeHost,
 //   cudaStreamCreateWithFlags, cudaStreamDestroy, cudaStreamSynchronize, cudaStreamWaitEvent,
-//   cudaStreamBeginCapture (thread-local mode), cudaStreamEndCapture, cudaGraphInstantiate, cudaGraphLaunch,
-//   cudaGraphDestroy, cudaGraphExecDestroy, cudaEventCreateWithFlags, cudaEventDestroy, cudaEventRecord,
-//   cudaEventQuery, cudaEventSynchronize, cudaEventElapsedTime, cudaMemcpyAsync, cudaMemsetAsync, cudaLaunchKernelExC,
-//   cudaFuncSetAttribute (kernels), cublasLtCreate, cublasLtDestroy, cublasLtGetVersion; NVTX is headers alone.
+//   cudaStreamBeginCapture (thread-local mode), cudaStreamEndCapture, cudaGraphGetNodes, cudaGraphInstantiate,
+//   cudaGraphLaunch, cudaGraphDestroy, cudaGraphExecDestroy, cudaEventCreateWithFlags, cudaEventDestroy,
+//   cudaEventRecord, cudaEventQuery, cudaEventSynchronize, cudaEventElapsedTime, cudaMemcpyAsync, cudaMemsetAsync,
+//   cudaLaunchKernelExC, cudaFuncSetAttribute (kernels), cublasLtCreate, cublasLtDestroy, cublasLtGetVersion; NVTX is
+//   headers alone.
 // What it calls of NCCL is in nccl_library.h.
 #pragma once
 

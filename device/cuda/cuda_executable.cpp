@@ -1,6 +1,8 @@
 #include "device/cuda/cuda_executable.h"
 
+#include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "compiler/fusion/fuse.h"
@@ -31,12 +33,15 @@ void abandon_capture(cudaStream_t stream) {
   const GraphHandle freed(graph);
 }
 
-// One graph of the budget, given back at the end unless a graph was kept.
+constexpr int kOfGraph = 4;  // what a graph takes beside its nodes, in nodes
+
+// A graph's part of the budget, given back at the end unless the graph was kept.
 class GraphShare {
  public:
-  explicit GraphShare(GraphBudget& budget) : budget_(budget), granted_(budget.fetch_sub(1) > 0) {}
+  GraphShare(GraphBudget& budget, int nodes)
+      : budget_(budget), nodes_(nodes), granted_(budget.fetch_sub(nodes) >= nodes) {}
   ~GraphShare() {
-    if (!kept_) budget_.fetch_add(1);
+    if (!kept_) budget_.fetch_add(nodes_);
   }
   GraphShare(const GraphShare&) = delete;
   GraphShare& operator=(const GraphShare&) = delete;
@@ -45,9 +50,22 @@ class GraphShare {
 
  private:
   GraphBudget& budget_;
+  const int nodes_;
   const bool granted_;
   bool kept_ = false;
 };
+
+int nodes_of(cudaGraph_t graph) {
+  std::size_t count = 0;
+  check_graph(cudaGraphGetNodes(graph, nullptr, &count), "cudaGraphGetNodes");
+  return static_cast<int>(count);
+}
+
+GraphExecHandle instantiate(cudaGraph_t graph) {
+  cudaGraphExec_t made = nullptr;
+  check_graph(cudaGraphInstantiate(&made, graph, 0), "cudaGraphInstantiate");
+  return GraphExecHandle(made);
+}
 
 }  // namespace
 
@@ -58,7 +76,7 @@ CudaExecutable::CudaExecutable(compiler::Program program, std::vector<std::uniqu
 }
 
 CudaExecutable::~CudaExecutable() {
-  if (budget_) *budget_ += static_cast<int>(graphs_.size());
+  if (budget_) *budget_ += (nodes_ + kOfGraph) * static_cast<int>(graphs_.size());
 }
 
 void CudaExecutable::enqueue(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const {
@@ -84,8 +102,8 @@ void CudaExecutable::enqueue_kernels(const Bindings& bindings, const LaunchParam
   }
 }
 
-GraphExecHandle CudaExecutable::capture(const Bindings& bindings, const LaunchParameters* parameters,
-                                        cudaStream_t stream) const {
+GraphHandle CudaExecutable::capture(const Bindings& bindings, const LaunchParameters* parameters,
+                                    cudaStream_t stream) const {
   check_graph(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   try {
     enqueue_kernels(bindings, parameters, stream);
@@ -95,10 +113,7 @@ GraphExecHandle CudaExecutable::capture(const Bindings& bindings, const LaunchPa
   }
   cudaGraph_t captured = nullptr;
   check_graph(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
-  const GraphHandle graph(captured);
-  cudaGraphExec_t made = nullptr;
-  check_graph(cudaGraphInstantiate(&made, graph.get(), 0), "cudaGraphInstantiate");
-  return GraphExecHandle(made);
+  return GraphHandle(captured);
 }
 
 CudaExecutable::Addresses CudaExecutable::addresses_of(const Bindings& bindings,
@@ -119,11 +134,15 @@ cudaGraphExec_t CudaExecutable::find_graph(const Addresses& addresses) const {
 
 cudaGraphExec_t CudaExecutable::make_graph(const Addresses& addresses, const Bindings& bindings,
                                            const LaunchParameters* parameters, cudaStream_t stream) const {
-  GraphShare share(*budget_);
-  if (!share.granted()) return nullptr;
+  if (*budget_ < std::max(1, nodes_.load()) + kOfGraph) return nullptr;
   GraphExecHandle made;
+  std::optional<GraphShare> share;
   try {
-    made = capture(bindings, parameters, stream);
+    const GraphHandle graph = capture(bindings, parameters, stream);
+    nodes_ = nodes_of(graph.get());
+    share.emplace(*budget_, nodes_ + kOfGraph);
+    if (!share->granted()) return nullptr;
+    made = instantiate(graph.get());
   } catch (const NoGraph& error) {
     static_cast<void>(cudaGetLastError());
     budget_->store(kNoneAnyMore);
@@ -133,7 +152,7 @@ cudaGraphExec_t CudaExecutable::make_graph(const Addresses& addresses, const Bin
   }
   const std::lock_guard lock(mutex_);
   const auto [kept, added] = graphs_.emplace(addresses, std::move(made));
-  if (added) share.keep();
+  if (added) share->keep();
   return kept->second.get();
 }
 

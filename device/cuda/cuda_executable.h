@@ -16,7 +16,8 @@ namespace l2l::device::cuda {
 
 inline constexpr Bytes kWorkspaceAlignment = 256;
 
-// How many CUDA graphs a device may still make. Thread-safe.
+// How many nodes (kernels, copies) the CUDA graphs that a device may still make can have; a graph itself counts as
+// some. Thread-safe.
 using GraphBudget = std::atomic<int>;
 
 // Thread-safe.
@@ -31,8 +32,7 @@ class CudaExecutable final : public Executable {
 
   // Enqueues one run on `stream`, of which the caller is the only user meanwhile: as a CUDA graph, which is made once
   // for the same memory and then replayed; the very first run goes kernel by kernel, as do all where no graph can be
-  // made. `parameters` lie in device memory
-  // and are read when the kernels run. Throws DeviceError.
+  // made. `parameters` lie in device memory and are read when the kernels run. Throws DeviceError.
   void enqueue(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
   // CUDA graphs made so far.
   std::size_t graphs() const;
@@ -48,8 +48,8 @@ class CudaExecutable final : public Executable {
 
   Addresses addresses_of(const Bindings& bindings, const LaunchParameters* parameters) const;
   void enqueue_kernels(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
-  GraphExecHandle capture(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
-  // Makes and keeps one more graph; nullptr: there are as many as there may be, or the driver has no memory for more.
+  GraphHandle capture(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
+  // Makes and keeps one more graph; nullptr: the budget is too small, or the driver has no memory for more.
   cudaGraphExec_t make_graph(const Addresses& addresses, const Bindings& bindings, const LaunchParameters* parameters,
                              cudaStream_t stream) const;
   // nullptr: not made yet.
@@ -58,6 +58,7 @@ class CudaExecutable final : public Executable {
   const std::vector<std::unique_ptr<Kernel>> kernels_;  // one per launch
   const std::shared_ptr<GraphBudget> budget_;
   mutable std::atomic<bool> loaded_{false};
+  mutable std::atomic<int> nodes_{0};  // of each of its graphs; 0: none has been captured
   mutable std::mutex mutex_;
   mutable std::unordered_map<Addresses, GraphExecHandle, Hash> graphs_;  // guarded by mutex_
 };

@@ -12,7 +12,7 @@ class SplitStreams : public Kernel {
   void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const T* x = as<T>(operands[0]);
     Stream* a = as<Stream>(operands[1]);
-    Stream* b = as<Stream>(operands[2]);
+    Stream* b = operands.size() > 2 ? as<Stream>(operands[2]) : a;
     for_blocks(elements_, workers, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
       for (std::int64_t i = begin; i < end; ++i) a[i] = b[i] = narrow<Stream>(widen(x[i]));

@@ -4,7 +4,7 @@
 namespace l2l::device::cuda {
 namespace {
 
-// Moves one element of T in and two of Stream out per element.
+// Moves one element of T in and two of Stream out per element, or the same one twice.
 template <typename Stream, typename T>
 struct SplitStreamsBody : ElementwiseBody {
   using Element = T;
@@ -12,7 +12,10 @@ struct SplitStreamsBody : ElementwiseBody {
   const T* x = nullptr;
   Stream *a = nullptr, *b = nullptr;
 
-  void bind(Operands operands, const LaunchParameters*) { point_to(operands, x, a, b); }
+  void bind(Operands operands, const LaunchParameters*) {
+    point_to(operands, x, a);
+    b = operands.size() > 2 ? reinterpret_cast<Stream*>(operands[2]) : a;
+  }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {

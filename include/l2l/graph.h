@@ -108,6 +108,8 @@ class L2L_API LayerBuilder {
   Value tanh(Value x);
   Value sigmoid(Value x);                        // 1 / (1 + e^-x)
   Value silu(Value x);                           // x / (1 + e^-x)
+  Value hard_sigmoid(Value x);                   // min(max(x + 3, 0), 6) / 6
+  Value hard_swish(Value x);                     // x hard_sigmoid(x)
   Value relu(Value x);                           // max(x, 0)
   Value gated(Value x, Gate gate = Gate::silu);  // gate(g) * u, of x = [g | u] by columns
   Value softmax(Value x);                        // e^x / sum of e^x, over each row
@@ -117,6 +119,16 @@ class L2L_API LayerBuilder {
   Value add(Value a, Value b);
   Value subtract(Value a, Value b);
   Value multiply(Value a, Value b);
+  // Of a reversible model (model.reversible, docs/models.md). stream() begins a stream with x. couple() gives the sum
+  // of a stream and a branch of the same shape. Whatever else reads a stream sees it rounded to precision.compute. A
+  // layer whose inputs and results are all streams, and which adds something to each input, rebuilds these from its
+  // results, from the last sum to the first. Hence a branch reads parameters, and streams as they are by then, but
+  // neither the stream to which it is added nor what another branch has made. streams() and couple() of several take
+  // results of one branch. In models that are not reversible: x itself, and add(stream, branch).
+  Value stream(Value x) { return streams({x})[0]; }
+  Value couple(Value stream, Value branch) { return couple(std::vector{stream}, {branch})[0]; }
+  std::vector<Value> streams(const std::vector<Value>& values);
+  std::vector<Value> couple(const std::vector<Value>& streams, const std::vector<Value>& branches);
   Value scale(Value x, double factor);
   // The sum, or the mean, over the dimensions that are named (not 0), which become 1.
   Value sum(Value x, const std::vector<int>& dimensions);
@@ -142,6 +154,8 @@ class L2L_API LayerBuilder {
   Value convolution(Value x, Value w, std::optional<Value> b, const Window& window, int groups = 1);
   Value max_pool(Value x, const Window& window);      // of what of the window lies in the image
   Value average_pool(Value x, const Window& window);  // over all of the window
+  // The image, `factors` times as high and as wide, by bilinear interpolation: PyTorch's, with align_corners = False.
+  Value upsample(Value x, std::array<int, 2> factors);
   // As layer_norm, over each of `groups` groups of channels of each sample, the channels being the last dimension (Wu
   // and He, 2018). gain and bias are [channels].
   Value group_norm(Value x, int groups, Value gain, Value bias, double epsilon = 1e-5);

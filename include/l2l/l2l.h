@@ -10,6 +10,7 @@
 #include "l2l/log.h"
 #include "l2l/model_files.h"
 #include "l2l/options.h"
+#include "l2l/revbifpn.h"
 #include "l2l/run.h"
 #include "l2l/tokenizer.h"
 #include "l2l/trainer.h"

@@ -99,7 +99,7 @@ struct ModelOptions {
   // "none" | "float" | "fixed"; not bert and roberta. Not "none": reversible blocks with two residual streams (Gomez et
   // al., 2017), which rebuild their inputs in the backward pass, so that none is kept. That is another model with the
   // same parameters. "float": streams in fp32, which drift by rounding (StepReport::stream_drift). "fixed": streams in
-  // fixed point, rebuilt bit for bit.
+  // fixed point, rebuilt bit for bit. Of a custom model: its streams (LayerBuilder::stream()).
   std::string reversible = "none";
   // A program's own blocks between embedding and head (l2l/graph.h), of which `layers` then is the number. They may
   // stand among blocks of the architecture, also of `pretrained`: then blocks that are not listed are left out, and
@@ -311,7 +311,7 @@ struct TransferOptions {
   static constexpr std::int64_t kChosen = -1;
 
   // Where layer inputs wait for the backward pass. "auto": where recompute.policy = "auto" finds the step shortest,
-  // else those of as many blocks as fit on the device, the others on the host; a reversible model keeps none. "host" |
+  // else those of as many blocks as fit on the device, the others on the host; reversible blocks keep none. "host" |
   // "device": all of them there, also those of a reversible model.
   std::string stash = "auto";
   // Blocks whose weights stay on the device from the forward to the backward pass, and so cross the link once a step.

@@ -39,8 +39,8 @@ struct StepReport {
   // The same over the bandwidth that memory was seen to reach: when it was measured, or in this run. Nothing where it
   // was not measured, and where caches may hold much of the state.
   std::optional<double> eps_fraction;
-  // model.reversible = "float": the root mean square of the difference between the two streams when they are rebuilt
-  // down to the embedding, where they began equal, over that of the streams. Else nothing.
+  // model.reversible = "float", not of a custom model: the root mean square of the difference between the two streams
+  // when they are rebuilt down to the embedding, where they began equal, over that of the streams. Else nothing.
   std::optional<double> stream_drift;
 };
 

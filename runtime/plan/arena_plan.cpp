@@ -147,18 +147,22 @@ void ArenaPlan::add_gradients(const models::Model& model, const ExecutionPlan& p
   add(ArenaPart::sums, "their sums (fp32)", {1, largest.sums()});
 }
 
-// The head's input is with those that leave, if any does.
+// The head's input is with those that are rebuilt, or else with those that leave, if any does.
 void ArenaPlan::add_stash(const models::Model& model, const ExecutionPlan& plan) {
   const Bytes activation = model.activation_bytes();
   const auto live = static_cast<std::size_t>(plan.live_microbatches());
-  if (model.rebuilds) {
-    return add(ArenaPart::activations, "streams between layers", BufferSizes(live + 1, activation),
-               {Phase::forward, Phase::head, Phase::backward, Phase::embedding});
+  if (model.rebuilds()) {
+    Bytes largest = 0;
+    for (int layer = model.first_rebuilt; layer <= model.head(); ++layer) {
+      largest = std::max(largest, model.activation_bytes(layer));
+    }
+    add(ArenaPart::rebuilt, "streams between layers", BufferSizes(live + 1, largest),
+        {Phase::forward, Phase::head, Phase::backward, Phase::embedding});
   }
   const bool leaves = plan.stashed(StashPlace::host) > 0;
   if (plan.stashed(StashPlace::device) > 0) {
     BufferSizes sizes = input_sizes(model, plan, StashPlace::device);
-    if (!leaves) sizes.add(live, activation);
+    if (!leaves && !model.rebuilds()) sizes.add(live, activation);
     add(ArenaPart::stash, "stash (layer inputs)", sizes, {Phase::forward, Phase::head, Phase::backward});
   }
   if (!leaves) return;
@@ -284,7 +288,7 @@ HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) 
   staging.batch = microbatches * (model.tokens_bytes() + model.targets_bytes() + model.row_fields_bytes() +
                                   model.results_bytes() + model.label_logits_bytes()) +
                   static_cast<Bytes>(std::max(model.outputs(), model.hidden)) * size_of(model.compute);
-  staging.squares = size_of(DType::f64);
+  staging.squares = transfer::kDrainCopies * size_of(DType::f64);
   return staging;
 }
 

@@ -58,7 +58,8 @@ enum class ArenaPart : std::uint8_t {
   exchanged,        // where devices sum: gradients from all of them
   sums,             // their sums, on their way out
   stash,            // layer inputs that stay on the device: [block 1, ...][microbatch], empty where they leave
-  activations,      // those on their way to the host, or all there is of them at a time
+  activations,      // those on their way to the host
+  rebuilt,          // those that are rebuilt in the backward pass, a layer's at a time
   fetch,            // of layer inputs, back from the stash
   saved,            // what blocks save for their backward visits, where it stays on the device; ordered as the stash
   saved_out,        // where it does not: on its way to the host
@@ -144,7 +145,7 @@ struct HostStaging {
   Bytes stash = 0;    // layer inputs
   Bytes saved = 0;    // what blocks save for their backward visit
   Bytes batch = 0;    // tokens, targets, losses, logits
-  Bytes squares = 0;  // the sum of squares of a layer's gradients
+  Bytes squares = 0;  // sums of squares of layers' gradients
 };
 HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan);
 

@@ -18,12 +18,10 @@ auto arena_bytes_by_placements(const RunParts& parts, const Decisions& decisions
 }
 
 std::vector<BlockPlacement> placements_with(const RunParts& parts, int on_device) {
-  std::vector<BlockPlacement> placements = split_stashes(parts.model.blocks(), on_device);
+  std::vector<BlockPlacement> placements = split_stashes(parts.model.kept_inputs(), on_device);
+  placements.resize(static_cast<std::size_t>(parts.model.blocks()), {.stash = StashPlace::none});
   keep_weights(placements, blocks_that_come_again(parts.model),
                static_cast<int>(std::max<std::int64_t>(0, parts.options.transfer.resident_layers)));
-  for (BlockPlacement& placement : placements) {
-    if (parts.model.rebuilds) placement.stash = StashPlace::none;
-  }
   return placements;
 }
 
@@ -35,7 +33,7 @@ Decisions fixed_decisions(const RunParts& parts) {
     throw Error("recompute.policy = \"" + recompute.policy + "\" leaves open what blocks do: plan_run() chooses it");
   }
   Decisions decisions;
-  if (!parts.model.rebuilds) {
+  if (!parts.model.rebuilds()) {
     decisions = uniform_policy(parts.model, compiler::remat::parse_policy(recompute.policy));
   }
   decisions.placements = fixed_placements(parts, decisions);
@@ -44,10 +42,10 @@ Decisions fixed_decisions(const RunParts& parts) {
 
 std::vector<BlockPlacement> fixed_placements(const RunParts& parts, const Decisions& decisions) {
   const std::string& stash = parts.options.transfer.stash;
-  const int blocks = parts.model.blocks();
+  const int blocks = parts.model.kept_inputs();
   std::vector<BlockPlacement> all = placements_with(parts, stash == "host" ? 0 : blocks);
   const std::optional<DeviceLimit> limit = device_limit(parts);
-  if (parts.model.rebuilds || stash != "auto" || !limit) return all;
+  if (parts.model.keeps_no_input() || stash != "auto" || !limit) return all;
   const auto arena = arena_bytes_by_placements(parts, decisions);
   if (arena(all) <= limit->bytes) return all;
   int most = 0;
@@ -55,12 +53,14 @@ std::vector<BlockPlacement> fixed_placements(const RunParts& parts, const Decisi
     const int middle = (most + least_too_many) / 2;
     (arena(placements_with(parts, middle)) <= limit->bytes ? most : least_too_many) = middle;
   }
-  return placements_with(parts, most);
+  std::vector<BlockPlacement> fewest = placements_with(parts, most);
+  return most > 0 || arena(fewest) <= arena(all) ? fewest : all;  // what leaves needs buffers to pass through, too
 }
 
 Decisions least_decisions(const RunParts& parts) {
   Decisions decisions = uniform_policy(parts.model, compiler::remat::Policy::full);
-  decisions.placements = placements_with(parts, parts.options.transfer.stash == "device" ? parts.model.blocks() : 0);
+  decisions.placements =
+      placements_with(parts, parts.options.transfer.stash == "device" ? parts.model.kept_inputs() : 0);
   return decisions;
 }
 

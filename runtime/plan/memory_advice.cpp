@@ -49,7 +49,7 @@ std::vector<std::vector<Setting>> candidates(const RunPlan& plan) {
   add(now.transfer.vocabulary_chunk > 0, "transfer.vocabulary_chunk = 0",
       [](auto& o) { o.transfer.vocabulary_chunk = 0; });
   add(now.transfer.stash == "device", "transfer.stash = \"host\"", [](auto& o) { o.transfer.stash = "host"; });
-  add(now.transfer.stash != "device" && !plan.model.rebuilds, "transfer.stash = \"device\"",
+  add(now.transfer.stash != "device" && !plan.model.rebuilds(), "transfer.stash = \"device\"",
       [](auto& o) { o.transfer.stash = "device"; });
   add(!relay, "device.execution = \"relay\"", [](auto& o) { o.device.execution = "relay"; });
   add(now.recompute.policy != "full" && !now.recompute.leaves_choice(), "recompute.policy = \"full\"",

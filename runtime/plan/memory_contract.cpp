@@ -169,7 +169,7 @@ MemoryContract memory_contract(const RunPlan& plan, const eps::CheckpointSize& c
   contract.blocks_stashed_on_device = plan.execution.stashed(StashPlace::device);
   contract.resident_layers = plan.execution.staying_weights();
   const StashPlace first = plan.execution.placement(1).stash;
-  contract.stash = plan.execution.stashed(first) < plan.model.blocks() ? "split" : name_of(first);
+  contract.stash = plan.execution.stashed(first) < plan.model.kept_inputs() ? "split" : name_of(first);
   contract.update_mode = describe_update(plan.store, store.held + (plan.store.held() ? store.received : 0));
   contract.recomputation_summary = plan.decisions.summary;
   contract.recomputation = plan.decisions.explanation;
@@ -215,9 +215,10 @@ void check_limits(const RunPlan& plan, const MemoryContract& contract, Advice ad
 }
 
 void check_process_limits(const RunPlan& plan, const MemoryContract& contract) {
-  constexpr Bytes kSlack = 32 * kMiB;       // what allocators take in large pieces
-  constexpr int kFiles = 16;                // a run had up to 8 open beside its standard ones
-  constexpr int kOfRun = 5, kOfDevice = 9;  // threads beside workers; of a device with both stashes on the host
+  constexpr Bytes kSlack = 32 * kMiB;  // what allocators take in large pieces
+  constexpr int kFiles = 16;           // a run had up to 8 open beside its standard ones
+  constexpr int kOfRun = 5,
+                kOfDevice = 11;  // threads beside workers; of a device that gathers, with both stashes on the host
   const auto cores = static_cast<std::int64_t>(available_cores());
   const auto workers = [&](std::int64_t asked) { return asked > 0 ? asked : cores; };
   const std::int64_t threads = kOfRun + plan.options.data.threads - 1 + kOfDevice * plan.execution.devices +

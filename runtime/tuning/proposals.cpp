@@ -214,7 +214,7 @@ MemoryLimits memory_limits(const RunParts& parts) {
     return on_device <= limits.device && on_host <= limits.host && on_device + on_host <= limits.together;
   };
   limits.leave_enough = holds(least_device, least_host);
-  if (!limits.leave_enough && parts.options.transfer.stash == "auto" && !parts.model.rebuilds) {
+  if (!limits.leave_enough && parts.options.transfer.stash == "auto" && !parts.model.keeps_no_input()) {
     Decisions on_device = least;
     on_device.placements = fixed_placements(parts, least);
     limits.leave_enough = holds(arena_bytes(parts, on_device),

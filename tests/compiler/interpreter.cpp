@@ -210,7 +210,9 @@ struct Interpreter {
   }
 
   void split_streams() {
-    for (std::size_t i = 0; i < elements(op->inputs[0]); ++i) out(0)[i] = out(1)[i] = in(0)[i];
+    for (std::size_t output = 0; output < op->outputs.size(); ++output) {
+      std::copy_n(in(0), elements(op->inputs[0]), out(output));
+    }
   }
 
   void read_stream() { std::copy_n(in(0), elements(op->inputs[0]), out(0)); }
@@ -465,6 +467,7 @@ struct Interpreter {
         {OpKind::attention_mix_backward, &Interpreter::attention_mix_backward},
         {OpKind::embedding_rows, &Interpreter::embedding_rows},
         {OpKind::split_streams, &Interpreter::split_streams},
+        {OpKind::reshape, &Interpreter::read_stream},
         {OpKind::merge_streams, &Interpreter::add},
         {OpKind::read_stream, &Interpreter::read_stream},
         {OpKind::reversible_add, &Interpreter::reversible_add}};

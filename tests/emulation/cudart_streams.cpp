@@ -183,6 +183,14 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) 
   });
 }
 
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+  return call([&] {
+    if (!graph || nodes != nullptr) return cudaErrorInvalidValue;  // only counts them
+    *count = graph->works.size();
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
   return call([&] {
     if (!graph) return cudaErrorInvalidValue;

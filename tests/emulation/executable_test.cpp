@@ -25,18 +25,18 @@ class Moody final : public cuda::Kernel {
   const bool& fails_;
 };
 
-TEST(Executable, AFailedCaptureCostsNoGraph) {
-  constexpr int kGraphs = 2;
-  const auto budget = std::make_shared<cuda::GraphBudget>(kGraphs);
+TEST(Executable, GraphsHaveNoMoreNodesThanTheBudgetAndAFailedCaptureCostsNone) {
+  constexpr int kGraphs = 2, kKernels = 3, kEach = kKernels + 4, kBudget = kGraphs * kEach + kEach - 1;
+  const auto budget = std::make_shared<cuda::GraphBudget>(kBudget);
   cudaStream_t stream = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
   bool fails = false;
   {
     compiler::Program program;
     program.graph.name = "moody";
-    program.launches.emplace_back();
+    program.launches.resize(kKernels);
     std::vector<std::unique_ptr<cuda::Kernel>> kernels;
-    kernels.push_back(std::make_unique<Moody>(fails));
+    for (int i = 0; i < kKernels; ++i) kernels.push_back(std::make_unique<Moody>(fails));
     const cuda::CudaExecutable executable(std::move(program), std::move(kernels), budget);
     const auto run = [&](int parameters) {
       static device::LaunchParameters places[2 * kGraphs];
@@ -45,13 +45,13 @@ TEST(Executable, AFailedCaptureCostsNoGraph) {
     run(0);  // kernel by kernel
     fails = true;
     for (int i = 0; i < 3 * kGraphs; ++i) EXPECT_THROW(run(0), DeviceError);
-    EXPECT_EQ(*budget, kGraphs);
+    EXPECT_EQ(*budget, kBudget);
     fails = false;
     for (int i = 0; i < 2 * kGraphs; ++i) run(i);
     EXPECT_EQ(executable.graphs(), static_cast<std::size_t>(kGraphs));
-    EXPECT_EQ(*budget, 0);
+    EXPECT_EQ(*budget, kBudget - kGraphs * kEach);
   }
-  EXPECT_EQ(*budget, kGraphs);
+  EXPECT_EQ(*budget, kBudget);
   EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
   cudaStreamDestroy(stream);
 }

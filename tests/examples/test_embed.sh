@@ -14,7 +14,7 @@ meson install -C "$build_root" --no-rebuild --destdir "$folder" >"$folder/instal
 installed=$folder/elsewhere
 mv "$folder$prefix" "$installed"
 headers=$(cd "$installed/include" && find . -type f | sort | tr '\n' ' ')
-[[ $headers == "$(printf './l2l/%s.h ' allocator choose custom_op data errors export graph l2l log model_files options run testing tokenizer trainer version)" ]] || fail "headers: $headers"
+[[ $headers == "$(printf './l2l/%s.h ' allocator choose custom_op data errors export graph l2l log model_files options revbifpn run testing tokenizer trainer version)" ]] || fail "headers: $headers"
 unset LD_LIBRARY_PATH
 for tool in train plan sample eval export report tokenize bench; do
   "$installed/bin/l2l-$tool" --version >"$folder/version" || fail "l2l-$tool does not run from another place"
@@ -55,7 +55,7 @@ read -ra flags < <(pkg-config "${where[@]}" --cflags --libs l2l)
 [[ $sanitize == none ]] || flags+=("-fsanitize=$sanitize")
 "$@" -Wall -Wextra "$source_root/examples/embed.cpp" -o "$folder/embed" "${flags[@]}"
 ! ldd "$folder/embed" | grep -q jemalloc || fail "the library chooses malloc() for the programs that embed it"
-for example in own_data own_layer own_op vision stochastic_depth growth search; do
+for example in own_data own_layer own_op vision pyramid stochastic_depth growth search; do
   "$@" -Wall -Wextra "$source_root/examples/$example.cpp" -o "$folder/$example" "${flags[@]}"
 done
 
@@ -116,6 +116,22 @@ awk 'BEGIN { for (i = 0; i < 400; ++i) { class = i * 7 % 8
 "$folder/vision" "$folder/lines.csv" 40 >"$folder/seen"
 cat "$folder/seen"
 awk '/^right:/ { right = $2; all = $4 } END { exit !(all == 80 && right >= 76) }' "$folder/seen" || fail "no lines were seen"
+
+# Images in a color of their class, 32 pixels wide, which are classified after a few steps by a pyramid; what rebuilds its
+# inputs needs less device memory.
+python3 -c 'import sys
+for i in range(160):
+    label = i * 7 % 10
+    planes = [[(40 + 20 * (label >> color & 1) * 5 + (i * 31 + pixel * 17) % 9) for pixel in range(1024)] for color in range(3)]
+    planes[2] = [value + 80 * (label > 7) for value in planes[2]]
+    sys.stdout.buffer.write(bytes([label] + sum(planes, [])))' >"$folder/colors.bin"
+for kind in float none; do
+  "$folder/pyramid" "$folder/colors.bin" "$folder/colors.bin" 20 $kind >"$folder/pyramid.$kind"
+  cat "$folder/pyramid.$kind"
+  awk '/^right:/ { right = $2; all = $4 } END { exit !(all == 160 && right >= 128) }' "$folder/pyramid.$kind" || fail "no colors were seen"
+done
+awk '/^device memory:/ { bytes[NR] = $3; last = NR } END { exit !(bytes[3] > 0 && bytes[3] < bytes[last]) }' \
+  "$folder/pyramid.float" "$folder/pyramid.none" || fail "nothing was rebuilt"
 
 # Layers that are exchanged. A model that has grown goes on from about the loss that it had.
 "$folder/stochastic_depth" "$folder/text" 40 >"$folder/drawn"

@@ -1,6 +1,6 @@
 // Models of a program's own, on the public headers alone: a perceptron, a convolutional network, an LSTM unrolled over
-// 64 steps, and a mix of layers of several types and inputs of which two share their parameters. The same in PyTorch:
-// tests/fixtures/make_custom_fixture.py.
+// 64 steps, a mix of layers of several types and inputs of which two share their parameters, and a small RevBiFPN. The
+// same in PyTorch: tests/fixtures/make_custom_fixture.py.
 #pragma once
 
 #include <cmath>
@@ -194,14 +194,37 @@ inline ModelOptions normalized() {
   return model;
 }
 
+// Of three scales, the coarsest of 2 x 2 pixels.
+inline ModelOptions small_revbifpn(const std::string& reversible = "none") {
+  RevbifpnSettings settings;
+  settings.image = {32, 32};
+  settings.image_channels = 2;
+  settings.channels = {48, 16, 24};
+  settings.kernels = {3, 5, 3};
+  settings.widened = {0, 2, 0};
+  settings.expansions = {1, 2, 1};
+  settings.squeezes = {0.25, 0, 0.25};
+  settings.residual_blocks = settings.extra = 1;
+  settings.head_channels = {16, 16, 24};
+  settings.head_expansions = {1, 2, 1};
+  settings.head_squeezes = {0.25, 0.125, 0.25};
+  settings.head_kernel = 3;
+  settings.features = 20;
+  settings.dropout = 0;
+  settings.classes = 4;
+  return revbifpn(settings, reversible);
+}
+
 inline ModelOptions custom_model(const std::string& name) {
+  if (name == "revbifpn") return small_revbifpn();
   if (name == "perceptron") return perceptron();
   if (name == "convolutional") return convolutional();
   if (name == "normalized") return normalized();
   return name == "recurrent" ? recurrent() : mixed();
 }
 
-inline constexpr const char* kCustomModels[] = {"perceptron", "convolutional", "normalized", "recurrent", "mixed"};
+inline constexpr const char* kCustomModels[] = {"perceptron", "convolutional", "normalized",
+                                                "recurrent",  "mixed",         "revbifpn"};
 
 inline std::size_t elements_of(const TensorSpec& spec) {
   std::size_t elements = 1;

@@ -352,6 +352,26 @@ TEST(Reversible, DeviceMemoryIsTheSameAtAnyDepth) {
 
 // Losses agree within a thousandth over steps in which the loss falls: fixed and floating point are the same model up
 // to rounding.
+// What is rebuilt for the lowest block that is trained is read by nothing below it.
+TEST(Reversible, BlocksBelowMayBeFrozen) {
+  const SmallRun run;
+  for (const std::vector<std::string>& train : {std::vector<std::string>{"h.2.*"}, {"h.1.*", "ln_f*"}, {"ln_f*"}}) {
+    Options options = options_of(run, "fixed");
+    options.optimizer.train = train;
+    std::optional<Record> expected;
+    for (const char* const stash : {"device", "auto"}) {
+      for (const char* const execution : {"relay", "resident"}) {
+        options.transfer.stash = stash;
+        options.device.execution = execution;
+        Trainer trainer(options);
+        const Record found = testing::record_of(trainer, 3);
+        if (!expected) expected = found;
+        EXPECT_EQ(found, *expected) << train[0] << ", " << stash << ", " << execution;
+      }
+    }
+  }
+}
+
 TEST(Reversible, FixedAndFloatingPointLearnAlike) {
   const SmallRun run;
   const Record fixed = train(options_of(run, "fixed"), 20), floating = train(options_of(run, "float"), 20);

@@ -118,8 +118,8 @@ TEST(StoredInputs, AreReadAsAnyOthers) {
   shape.keeps_inputs = true;
   const Model keeping = make_gpt2(shape);
   const int block = keeping.block(1);
-  EXPECT_TRUE(rebuilding.rebuilds);
-  EXPECT_FALSE(keeping.rebuilds);
+  EXPECT_TRUE(rebuilding.rebuilds());
+  EXPECT_FALSE(keeping.rebuilds());
   EXPECT_GT(rebuilding.type(block).backward.region_bytes(Region::output), 0u);
   EXPECT_EQ(keeping.type(block).backward.region_bytes(Region::output), 0u);
   EXPECT_EQ(keeping.activation_bytes(), 2 * 4 * kElements);

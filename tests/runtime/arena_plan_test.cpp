@@ -49,7 +49,7 @@ struct Use {
 std::vector<Use> uses(const RunPlan& plan) {
   std::vector<std::byte> memory(1);
   const device::BufferView arena{memory.data(), plan.arena->bytes()};
-  const bool none = plan.model.rebuilds, relay = plan.execution.execution == Execution::relay;
+  const bool none = plan.model.rebuilds(), relay = plan.execution.execution == Execution::relay;
   const std::vector<Phase> backward_pass = {Phase::head, Phase::backward, Phase::embedding};
   std::vector<Use> uses;
   const auto add = [&](const std::string& name, device::BufferView view, std::vector<Phase> phases) {
@@ -64,9 +64,8 @@ std::vector<Use> uses(const RunPlan& plan) {
   add_part("drain", ArenaPart::drain, {});
   add_part("weights that stay", ArenaPart::own_weights, {});
   add_part("stash", ArenaPart::stash, {Phase::forward, Phase::head, Phase::backward});
-  add_part("activations", ArenaPart::activations,
-           none ? std::vector{Phase::forward, Phase::head, Phase::backward, Phase::embedding}
-                : std::vector{Phase::forward, Phase::store, Phase::head});
+  add_part("activations", ArenaPart::activations, {Phase::forward, Phase::store, Phase::head});
+  add_part("rebuilt", ArenaPart::rebuilt, {Phase::forward, Phase::head, Phase::backward, Phase::embedding});
   add_part("fetch", ArenaPart::fetch, {Phase::fetch, Phase::backward});
   add_part("saved", ArenaPart::saved, {Phase::forward, Phase::head, Phase::backward});
   add_part("saved on its way out", ArenaPart::saved_out, {Phase::forward, Phase::store_saved});

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "tests/support/fault_device.h"
 
 namespace l2l::transfer {
@@ -13,7 +15,7 @@ using testing::FaultPlan;
 using namespace std::chrono_literals;
 
 constexpr Bytes kBytes = 1024;
-constexpr int kBlocks = 4, kMicrobatches = 3;
+constexpr int kBlocks = 4, kMicrobatches = 3, kFirstRebuilt = 3;
 
 // Plays the relay's calls: the "layers" write numbers, and what comes back is compared.
 class StashTest : public ::testing::TestWithParam<std::string> {
@@ -28,7 +30,11 @@ class StashTest : public ::testing::TestWithParam<std::string> {
     if (GetParam() == "split") {
       stash_ = make_split_stash(device_stash(), host_stash(), {false, true, false, true}, 1, kMicrobatches);
     }
-    for (int layer = kBlocks; layer > 0; --layer) {
+    if (GetParam() == "below") {
+      stash_ = make_stash_below(host_stash(), make_rotating_stash(cut(device_memory(kMicrobatches + 1)), kMicrobatches),
+                                kFirstRebuilt);
+    }
+    for (int layer = GetParam() == "below" ? kFirstRebuilt - 1 : kBlocks; layer > 0; --layer) {
       for (int u = 0; u < kMicrobatches; ++u) order_.push_back({layer, u});
     }
   }
@@ -177,6 +183,38 @@ TEST_P(StashTest, NothingIsFetchedBeforeTheForwardPassIsDone) {
 
 INSTANTIATE_TEST_SUITE_P(Places, StashTest, ::testing::Values("host", "device", "split"),
                          [](const auto& info) { return info.param; });
+
+using StashBelow = StashTest;
+
+// The layers that rebuild come first in the backward pass. The first of their visits finds nothing on its way out.
+TEST_P(StashBelow, ItemsAreRebuiltAboveAndFetchedBelow) {
+  for (int step = 0; step < 4; ++step) {
+    forward(step, /*keep=*/true);
+    stash_->begin_backward(order_, *compute_);
+    bool first = true;
+    for (int layer = kBlocks; layer >= kFirstRebuilt; --layer) {
+      for (int u = 0; u < kMicrobatches; ++u) {
+        const BufferView rebuilt = stash_->make({layer, u}, *compute_);
+        if (std::exchange(first, false)) {
+          for (const BufferView& view : leaving_) device_.fill_zero(*compute_, view);
+        }
+        expect(stash_->read({layer + 1, u}), step, {layer + 1, u});
+        write(rebuilt, step, {layer, u});
+        stash_->read_done({layer + 1, u}, *compute_);
+      }
+    }
+    for (const StashItem item : order_) {
+      if (item.layer + 1 == kFirstRebuilt) stash_->read_done({kFirstRebuilt, item.microbatch}, *compute_);
+      expect(stash_->fetch(item, *compute_), step, item);
+      stash_->fetch_done(item, *compute_);
+    }
+  }
+  const Bytes kept = 4 * kBytes * (kFirstRebuilt - 1) * kMicrobatches;
+  EXPECT_EQ(link_.d2h(Traffic::stash), kept);
+  EXPECT_EQ(link_.h2d(Traffic::stash), kept);
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, StashBelow, ::testing::Values("below"), [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace l2l::transfer

@@ -46,6 +46,18 @@ int bench_lists(bool json);
 // throttled link.
 int bench_overlap(bool json);
 
+struct PyramidArguments {
+  int steps = 0, scale = 0, threads = 1;
+  std::int64_t image = 0, micro_batch = 1, micro_batches = 1;
+  std::string reversible = "float";
+
+  void add_to(Command& command);
+};
+
+// Without steps: memory of RevBiFPN-S0 to S3, and of S0 in other depths and resolutions, with layers that rebuild their
+// inputs, and with layers that keep them. With steps: the time of one.
+int bench_pyramid(const PyramidArguments& arguments, bool json);
+
 // Arenas of layer programs on three streams, of contiguous groups, and what safe pairs cost.
 int bench_planner(bool json);
 

@@ -6,6 +6,7 @@ int main(int argc, char** argv) {
   bool json = false;
   LinkArguments link_arguments;
   EpsArguments eps_arguments;
+  PyramidArguments pyramid_arguments;
   ConfigArguments config;
   ScheduleArguments schedule_arguments;
 
@@ -37,6 +38,10 @@ int main(int argc, char** argv) {
   eps_arguments.add_to(command.add_subcommand(
       "eps", "updates of the parameter server: every optimizer and format against the speed of memory",
       [&] { return bench_eps(eps_arguments, json); }));
+
+  pyramid_arguments.add_to(command.add_subcommand(
+      "pyramid", "RevBiFPN, whose layers rebuild their inputs, against the same that keep them: memory, and steps",
+      [&] { return bench_pyramid(pyramid_arguments, json); }));
 
   Command& schedule = command.add_subcommand("schedule", "where the time of a step goes, visit by visit",
                                              [&] { return bench_schedule(config.load(), schedule_arguments, json); });

@@ -48,18 +48,21 @@ TEST(Gradient, TanhSigmoidAndRelu) {
   }
 }
 
-TEST(Gradient, Silu) {
-  const OpCase forward = pointwise_case(OpKind::silu, DType::f32, 7, 8);
-  const OpCase backward = pointwise_case(OpKind::silu_backward, DType::f32, 7, 8);
-  Tensors operands = make_operands(forward);
-  const Tensors x = operands;
-  Tensors gradient = {weights_for(forward), x[0], zeros_like(x[0])};
-  run_exactly(backward, gradient);
-  EXPECT_LE(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
-  run_exactly(forward, operands);
-  gradient[1] = operands[1];  // it reads the argument
-  run_exactly(backward, gradient);
-  EXPECT_GT(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
+TEST(Gradient, ActivationsOfTheirArgument) {
+  const std::pair<OpKind, OpKind> kinds[] = {{OpKind::silu, OpKind::silu_backward},
+                                             {OpKind::hard_sigmoid, OpKind::hard_sigmoid_backward},
+                                             {OpKind::hard_swish, OpKind::hard_swish_backward}};
+  for (const auto& [kind, backward_kind] : kinds) {
+    const OpCase forward = pointwise_case(kind, DType::f32, 7, 8);
+    const OpCase backward = pointwise_case(backward_kind, DType::f32, 7, 8);
+    const Tensors x = make_operands(forward);
+    Tensors gradient = {weights_for(forward), x[0], zeros_like(x[0])};
+    run_exactly(backward, gradient);
+    EXPECT_LE(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance) << forward.name;
+    for (double& value : gradient[1]) value += 4;
+    run_exactly(backward, gradient);
+    EXPECT_GT(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance) << forward.name;
+  }
 }
 
 // Each factor's is the other, times dy.

@@ -121,6 +121,7 @@ void add_streams(std::vector<OpCase>& cases, DType dtype) {
         cases.push_back(stream_case(kind, dtype, stream, rows, columns));
       }
       cases.push_back(stream_case(OpKind::reversible_add, dtype, stream, rows, columns, /*inverse=*/true));
+      cases.push_back(frozen(stream_case(OpKind::split_streams, dtype, stream, rows, columns), 1));
     }
     if (dtype != DType::f32) cases.push_back(stream_case(OpKind::split_streams, dtype, dtype, rows, columns));
   }
@@ -137,8 +138,9 @@ void add_pointwise(std::vector<OpCase>& cases, DType dtype) {
   const std::array<std::int64_t, 2> shapes[] = {{1, 1}, {7, 8}, {33, 24}, {100, 331}};
   for (const auto& [rows, columns] : shapes) {
     for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::tanh, OpKind::tanh_backward, OpKind::sigmoid,
-                              OpKind::sigmoid_backward, OpKind::silu, OpKind::silu_backward, OpKind::relu,
-                              OpKind::relu_backward, OpKind::add, OpKind::multiply, OpKind::convert}) {
+                              OpKind::sigmoid_backward, OpKind::silu, OpKind::silu_backward, OpKind::hard_sigmoid,
+                              OpKind::hard_sigmoid_backward, OpKind::hard_swish, OpKind::hard_swish_backward,
+                              OpKind::relu, OpKind::relu_backward, OpKind::add, OpKind::multiply, OpKind::convert}) {
       cases.push_back(pointwise_case(kind, dtype, rows, columns));
     }
     for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward}) {

@@ -114,7 +114,7 @@ OpCase lookup_case(DType dtype, std::int64_t rows, std::int64_t columns, std::in
 // gather or its gradient: `taken` of the `rows` rows of each sample.
 OpCase gather_case(compiler::OpKind kind, DType dtype, std::int64_t samples, std::int64_t rows, std::int64_t taken,
                    std::int64_t columns);
-// unfold, fold, max_pool, average_pool, depthwise or a gradient.
+// upsample, or its gradient, by window.stride; unfold, fold, max_pool, average_pool, depthwise or a gradient.
 OpCase window_case(compiler::OpKind kind, DType dtype, Dims dims, const compiler::Window& window);
 OpCase group_norm_case(DType dtype, Dims dims, int groups);
 OpCase group_norm_backward_case(DType dtype, Dims dims, int groups);

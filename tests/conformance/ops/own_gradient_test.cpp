@@ -97,6 +97,16 @@ TEST(Gradient, UnfoldFoldAndAveragePool) {
   EXPECT_GT(error_of_transpose(forward, shifted), kTolerance);
 }
 
+TEST(Gradient, Upsample) {
+  const Dims dims = {2, 4, 3, 3};
+  for (const std::array<std::int32_t, 2>& stride : {std::array{1, 1}, std::array{2, 3}, std::array{4, 8}}) {
+    const OpCase forward = window_case(OpKind::upsample, DType::f32, dims, {.stride = stride});
+    EXPECT_LE(error_of_transpose(forward, window_case(OpKind::upsample_backward, DType::f32, dims, {.stride = stride})),
+              kTolerance)
+        << forward.name;
+  }
+}
+
 TEST(Gradient, MaxPool) {
   const Dims dims = {2, 7, 6, 3};
   for (const Window& window : kSlidingWindows) {

@@ -85,6 +85,14 @@ void run_whole(const ReferenceCall& call) {
       return reference_silu(call);
     case OpKind::silu_backward:
       return reference_silu_backward(call);
+    case OpKind::hard_sigmoid:
+      return reference_hard_sigmoid(call);
+    case OpKind::hard_sigmoid_backward:
+      return reference_hard_sigmoid_backward(call);
+    case OpKind::hard_swish:
+      return reference_hard_swish(call);
+    case OpKind::hard_swish_backward:
+      return reference_hard_swish_backward(call);
     case OpKind::relu:
       return reference_relu(call);
     case OpKind::relu_backward:
@@ -201,6 +209,10 @@ void run_whole(const ReferenceCall& call) {
       return reference_average_pool(call);
     case OpKind::average_pool_backward:
       return reference_average_pool_backward(call);
+    case OpKind::upsample:
+      return reference_upsample(call);
+    case OpKind::upsample_backward:
+      return reference_upsample_backward(call);
     case OpKind::group_norm:
       return reference_group_norm(call);
     case OpKind::group_norm_backward:

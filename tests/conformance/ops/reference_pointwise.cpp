@@ -59,6 +59,27 @@ void reference_silu_backward(const ReferenceCall& call) {
   }
 }
 
+void reference_hard_sigmoid(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i] = std::clamp(call[0][i] / 6 + 0.5, 0.0, 1.0);
+}
+
+void reference_hard_sigmoid_backward(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[2][i] = std::abs(call[1][i]) < 3 ? call[0][i] / 6 : 0;
+}
+
+void reference_hard_swish(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) {
+    call[1][i] = call[0][i] * std::clamp(call[0][i] / 6 + 0.5, 0.0, 1.0);
+  }
+}
+
+void reference_hard_swish_backward(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) {
+    const double x = call[1][i];
+    call[2][i] = call[0][i] * (x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) / 6);
+  }
+}
+
 void reference_relu(const ReferenceCall& call) {
   for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i] = std::max(call[0][i], 0.0);
 }
@@ -172,7 +193,9 @@ double to_stream(DType dtype, double value) {
 }  // namespace
 
 void reference_split_streams(const ReferenceCall& call) {
-  for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i] = call[2][i] = to_stream(call.dtype(1), call[0][i]);
+  for (std::size_t output = 1; output <= call.op.outputs.size(); ++output) {
+    for (std::size_t i = 0; i < call[0].size(); ++i) call[output][i] = to_stream(call.dtype(1), call[0][i]);
+  }
 }
 
 void reference_merge_streams(const ReferenceCall& call) {

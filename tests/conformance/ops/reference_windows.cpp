@@ -1,5 +1,7 @@
 // References of the ops whose windows slide over images.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 
 #include "tests/conformance/ops/reference.h"
@@ -162,6 +164,49 @@ void reference_average_pool_backward(const ReferenceCall& call) {
     for (std::size_t c = 0; c < channels; ++c) {
       call[1][pixel * channels + c] += call[0][row * channels + c] / static_cast<double>(windows.taps());
     }
+  });
+}
+
+namespace {
+
+// Calls visit(row of the larger image, row of the image, part) for the four neighbours of each point, which may be one.
+template <typename Visit>
+void each_neighbour(const compiler::Attributes& attributes, const Visit& visit) {
+  const auto [samples, height, width, channels] = attributes.dims;
+  const auto neighbours = [](std::int64_t point, std::int64_t factor, std::int64_t extent) {
+    const double place = (static_cast<double>(point) + 0.5) / static_cast<double>(factor) - 0.5;
+    const double kept = std::clamp(place, 0.0, static_cast<double>(extent - 1)), first = std::floor(kept);
+    const double second = std::min(first + 1, static_cast<double>(extent - 1));
+    return std::array<std::pair<std::int64_t, double>, 2>{
+        {{static_cast<std::int64_t>(first), 1 - (kept - first)}, {static_cast<std::int64_t>(second), kept - first}}};
+  };
+  const std::int64_t down = attributes.image_window.stride[0], across = attributes.image_window.stride[1];
+  for (std::int64_t row = 0; row < samples * height * down * width * across; ++row) {
+    const std::int64_t x = row % (width * across), line = row / (width * across), sample = line / (height * down);
+    for (const auto& [above, of_above] : neighbours(line % (height * down), down, height)) {
+      for (const auto& [left, of_left] : neighbours(x, across, width)) {
+        visit(static_cast<std::size_t>(row), static_cast<std::size_t>((sample * height + above) * width + left),
+              of_above * of_left);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void reference_upsample(const ReferenceCall& call) {
+  const auto channels = static_cast<std::size_t>(call.op.attributes.dims[3]);
+  std::fill(call[1].begin(), call[1].end(), 0.0);
+  each_neighbour(call.op.attributes, [&](std::size_t larger, std::size_t pixel, double part) {
+    for (std::size_t c = 0; c < channels; ++c) call[1][larger * channels + c] += part * call[0][pixel * channels + c];
+  });
+}
+
+void reference_upsample_backward(const ReferenceCall& call) {
+  const auto channels = static_cast<std::size_t>(call.op.attributes.dims[3]);
+  std::fill(call[1].begin(), call[1].end(), 0.0);
+  each_neighbour(call.op.attributes, [&](std::size_t larger, std::size_t pixel, double part) {
+    for (std::size_t c = 0; c < channels; ++c) call[1][pixel * channels + c] += part * call[0][larger * channels + c];
   });
 }
 

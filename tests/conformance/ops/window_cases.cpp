@@ -1,4 +1,5 @@
 // Cases of the ops of images: windows that slide over them, and norms of groups of their channels.
+#include <array>
 #include <utility>
 
 #include "tests/conformance/ops/case_builder.h"
@@ -30,6 +31,11 @@ constexpr std::pair<Dims, Window> kWindows[] = {
     {{1, 3, 4, 65}, {.size = {2, 2}}},
 };
 
+// Images, and how many times as high and as wide they become.
+constexpr std::pair<Dims, std::array<std::int32_t, 2>> kFactors[] = {
+    {{1, 1, 1, 1}, {1, 1}},  {{1, 1, 1, 5}, {3, 2}},  {{2, 3, 4, 8}, {2, 2}},   {{2, 5, 3, 7}, {4, 1}},
+    {{1, 4, 6, 33}, {8, 4}}, {{3, 2, 2, 16}, {3, 5}}, {{1, 12, 9, 24}, {2, 2}}, {{2, 7, 8, 130}, {2, 4}}};
+
 constexpr std::pair<Dims, int> kGroups[] = {
     {{1, 1, 1, 8}, 1},   {{2, 3, 5, 7}, 1},    {{2, 3, 5, 7}, 7},    {{3, 1, 1, 33}, 1},
     {{3, 1, 1, 33}, 3},  {{1, 1, 40, 24}, 4},  {{1, 1, 40, 24}, 24}, {{2, 8, 9, 12}, 3},
@@ -60,12 +66,15 @@ OpCase window_case(OpKind kind, DType dtype, Dims dims, const Window& window) {
   CaseBuilder builder = image_builder(kind, dtype, dims);
   builder.attributes().image_window = window;
   builder.named(name_of_window(window));
-  const std::int64_t rows = dims[0] * window.places(0, dims[1]) * window.places(1, dims[2]);
+  const bool larger = kind == OpKind::upsample || kind == OpKind::upsample_backward;
+  const std::int64_t rows = larger ? dims[0] * dims[1] * window.stride[0] * dims[2] * window.stride[1]
+                                   : dims[0] * window.places(0, dims[1]) * window.places(1, dims[2]);
   const Shape image{dims[0] * dims[1] * dims[2], dims[3]}, pooled{rows, dims[3]};
   const Shape unfolded{rows, window.size[0] * window.size[1] * dims[3]};
   const bool depthwise = kind == OpKind::depthwise || kind == OpKind::depthwise_backward;
   const bool backward = kind == OpKind::fold || kind == OpKind::max_pool_backward ||
-                        kind == OpKind::average_pool_backward || kind == OpKind::depthwise_backward;
+                        kind == OpKind::average_pool_backward || kind == OpKind::depthwise_backward ||
+                        kind == OpKind::upsample_backward;
   const Shape& places = kind == OpKind::unfold || kind == OpKind::fold ? unfolded : pooled;
   builder.input(backward ? places : image);
   const Shape weights{dims[3], std::int64_t{window.size[0]} * window.size[1]};
@@ -131,6 +140,11 @@ std::vector<OpCase> window_conformance_cases(DType dtype) {
       cases.push_back(window_case(kind, dtype, dims, window));
     }
     cases.push_back(frozen(window_case(OpKind::depthwise_backward, dtype, dims, window), 1));
+  }
+  for (const auto& [dims, stride] : kFactors) {
+    for (const OpKind kind : {OpKind::upsample, OpKind::upsample_backward}) {
+      cases.push_back(window_case(kind, dtype, dims, {.stride = stride}));
+    }
   }
   for (const auto& [dims, groups] : kGroups) {
     cases.push_back(group_norm_case(dtype, dims, groups));
