@@ -126,7 +126,7 @@ for i in range(160):
     planes[2] = [value + 80 * (label > 7) for value in planes[2]]
     sys.stdout.buffer.write(bytes([label] + sum(planes, [])))' >"$folder/colors.bin"
 for kind in float none; do
-  "$folder/pyramid" "$folder/colors.bin" "$folder/colors.bin" 20 $kind >"$folder/pyramid.$kind"
+  "$folder/pyramid" "$folder/colors.bin" "$folder/colors.bin" 60 $kind >"$folder/pyramid.$kind"
   cat "$folder/pyramid.$kind"
   awk '/^right:/ { right = $2; all = $4 } END { exit !(all == 160 && right >= 128) }' "$folder/pyramid.$kind" || fail "no colors were seen"
 done

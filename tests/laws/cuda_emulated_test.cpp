@@ -14,6 +14,7 @@
 #include "device/open.h"
 #include "tests/emulation/runtime.h"
 #include "tests/laws/buckets.h"
+#include "tests/laws/custom_models.h"
 #include "tests/laws/packing.h"
 #include "tests/laws/small_run.h"
 
@@ -83,6 +84,27 @@ TEST_F(CudaEmulated, PaddedSamplesOfSeveralLengthsHaveTheGradientsOfOne) {
     one.device.kind = several.device.kind = "cuda";
     EXPECT_LE(testing::difference(testing::gradients_padded(several), testing::gradients_padded(one)), 1e-6)
         << architecture;
+  }
+}
+
+TEST_F(CudaEmulated, AFeaturePyramidRebuildsItsInputs) {
+  const auto run = [](const char* kind, const char* execution, const char* stash) {
+    Options options;
+    options.model = testing::small_revbifpn("fixed");
+    options.data.train_source = options.data.validation_source = testing::drawn_samples();
+    options.device.kind = kind;
+    options.device.execution = execution;
+    options.transfer.stash = stash;
+    options.batch = {.micro_batch = 2, .micro_batches = 2};
+    options.run.steps = kSteps;
+    return record(options);
+  };
+  const Record first = run("cuda", "relay", "auto"), host = run("host", "relay", "auto");
+  EXPECT_EQ(run("cuda", "relay", "host"), first);
+  EXPECT_EQ(run("cuda", "resident", "auto"), first);
+  for (std::size_t i = 0; i < first.losses.size(); ++i) {
+    EXPECT_NEAR(first.losses[i], host.losses[i], 1e-4 * host.losses[i]);
+    EXPECT_NEAR(first.norms[i], host.norms[i], 1e-3 * host.norms[i]);
   }
 }
 
