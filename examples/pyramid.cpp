@@ -1,6 +1,6 @@
 // A small RevBiFPN (l2l/revbifpn.h), a feature pyramid that keeps no activations, on images of CIFAR-10's binary files:
 //   g++ pyramid.cpp $(pkg-config --cflags --libs l2l) -Wl,-rpath,$(pkg-config --variable=libdir l2l) -o pyramid
-//   ./pyramid data_batch_1.bin test_batch.bin STEPS [none | float | fixed]
+//   ./pyramid data_batch_1.bin test_batch.bin STEPS [none | float | fixed [SEED]]
 // A file has one record of 3,073 bytes for each image: its class, 0 to 9, and 32 x 32 values of red, of green, of blue.
 #include <algorithm>
 #include <cstdint>
@@ -79,8 +79,8 @@ l2l::RevbifpnSettings settings() {
 }  // namespace
 
 int main(int count, char** arguments) try {
-  if (count < 4 || count > 5)
-    throw std::invalid_argument("usage: pyramid TRAIN.bin TEST.bin STEPS [none | float | fixed]");
+  if (count < 4 || count > 6)
+    throw std::invalid_argument("usage: pyramid TRAIN.bin TEST.bin STEPS [none | float | fixed [SEED]]");
   const std::vector<std::uint8_t> held_out = read(arguments[2]);
   l2l::Options options;
   options.model = l2l::revbifpn(settings(), count > 4 ? arguments[4] : "float");
@@ -88,6 +88,7 @@ int main(int count, char** arguments) try {
   options.batch = {.micro_batch = 16, .micro_batches = 2};
   options.optimizer.learning_rate = 2e-3;
   options.run.steps = std::atoi(arguments[3]);
+  if (count > 5) options.run.seed = std::strtoull(arguments[5], nullptr, 10);
   l2l::Trainer trainer(options);
   std::printf("loss of the last step: %.4f\n", trainer.run().last->loss);
   std::size_t right = 0;
