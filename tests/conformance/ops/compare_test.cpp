@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tests/conformance/ops/harness.h"
 
 namespace l2l::test {
 namespace {
+
+using compiler::OpKind;
 
 const std::vector<OpCase>& cases() {
   static const std::vector<OpCase> table = conformance_cases();
@@ -69,6 +72,21 @@ void lose_last_row(Tensor& output, const Shape& shape) {
 
 void scale_slightly(Tensor& output) {
   for (double& value : output) value *= 1.01;
+}
+
+// What is no number must reach the checks that stop a run.
+TEST(Activations, HandOnWhatIsNoNumber) {
+  for (const OpKind kind : {OpKind::gelu, OpKind::tanh, OpKind::sigmoid, OpKind::silu, OpKind::relu,
+                            OpKind::hard_sigmoid, OpKind::hard_swish}) {
+    const OpCase test_case = pointwise_case(kind, DType::f32, 7, 24);
+    Tensors operands = make_operands(test_case);
+    operands[0][5] = std::numeric_limits<double>::quiet_NaN();
+    Memory memory(test_case, operands);
+    run_kernel(test_case, memory, variants().back());
+    const Tensors found = memory.read();
+    EXPECT_TRUE(std::isnan(found[1][5])) << test_case.name;
+    EXPECT_FALSE(std::isnan(found[1][6])) << test_case.name;
+  }
 }
 
 TEST(Comparator, NoticesSeededMistakesInEveryOutput) {
