@@ -65,8 +65,9 @@ std::vector<Value> build(const Layer& layer, LayerBuilder::Implementation& self,
   std::set<ValueId> seen;
   for (Value& value : outputs) {
     if (made(value) && seen.insert(self.at(value)).second) continue;
-    if (self.tensor(value).stream)
+    if (self.tensor(value).stream) {
       throw BadInput("returns a stream to which it has added nothing, or returns it twice");
+    }
     value = self.add(self.graph.reshape(self.at(value), 0), self.tensor(value));
   }
   return outputs;

@@ -108,9 +108,8 @@ void LayerVisits::head_backward(int microbatch, BufferView wire, BufferView grad
                     .input_gradient = input_gradients_.outgoing(live(microbatch)),
                     .gradients = gradients,
                     .carry = runner_.carry(live(microbatch))});
-  const bool rebuilt_from =
-      model_.rebuilds(head_ - 1) && model_.visited_again(head_ - 1);  // the last block's own input
-  if (!rebuilt_from) stash_.read_done(input, compute_);
+  const bool last_block_reads = model_.rebuilds(head_ - 1) && model_.visited_again(head_ - 1);
+  if (!last_block_reads) stash_.read_done(input, compute_);
 }
 
 // Recomputes from the block's input and what was saved beside it.

@@ -217,8 +217,8 @@ void check_limits(const RunPlan& plan, const MemoryContract& contract, Advice ad
 void check_process_limits(const RunPlan& plan, const MemoryContract& contract) {
   constexpr Bytes kSlack = 32 * kMiB;  // what allocators take in large pieces
   constexpr int kFiles = 16;           // a run had up to 8 open beside its standard ones
-  constexpr int kOfRun = 5,
-                kOfDevice = 11;  // threads beside workers; of a device that gathers, with both stashes on the host
+  // Threads beside workers; of a device that gathers, with both stashes on the host.
+  constexpr int kOfRun = 5, kOfDevice = 11;
   const auto cores = static_cast<std::int64_t>(available_cores());
   const auto workers = [&](std::int64_t asked) { return asked > 0 ? asked : cores; };
   const std::int64_t threads = kOfRun + plan.options.data.threads - 1 + kOfDevice * plan.execution.devices +
