@@ -190,16 +190,18 @@ std::vector<Value> LayerBuilder::couple(const std::vector<Value>& streams, const
     }
     rows.push_back(self_.rows(branches[i]));
   }
-  if (self_.shape.streams()) self_.end_branch();
   std::vector<Value> sums;
+  if (!self_.shape.streams()) {
+    for (std::size_t i = 0; i < streams.size(); ++i) sums.push_back(add(streams[i], branches[i]));
+    return sums;
+  }
+  self_.end_branch();
   for (std::size_t i = 0; i < streams.size(); ++i) {
-    if (!self_.shape.streams()) {
-      sums.push_back(add(streams[i], branches[i]));
-    } else if (self_.tensor(streams[i]).stream) {
-      sums.push_back(self_.add(self_.graph.reversible_add(self_.at(streams[i]), rows[i]), self_.as_stream(streams[i])));
-    } else {
-      throw BadInput("couple: " + self_.graph.value(self_.at(streams[i])).name + " is no stream()");
+    const ValueId stream = self_.at(streams[i]);
+    if (!self_.tensor(streams[i]).stream) {
+      throw BadInput("couple: " + self_.graph.value(stream).name + " is no stream()");
     }
+    sums.push_back(self_.add(self_.graph.reversible_add(stream, rows[i]), self_.as_stream(streams[i])));
   }
   return sums;
 }

@@ -196,7 +196,7 @@ struct LayerBuilder::Implementation {
   // `x` repeated to `shape`.
   compiler::ValueId repeated(Value x, const Shape& shape) {
     const Shape own = tensor(x).shape;
-    if (!is_parameter(x)) return models::repeat(graph, rows(x), own, shape);
+    if (!is_parameter(x)) return own == shape ? rows(x) : models::repeat(graph, rows(x), own, shape);
     if (own.rank() == shape.rank() && own[0] != 1) {
       throw BadInput("parameter " + graph.value(at(x)).name + " " + own.to_string() +
                      " has elements for each sample of a microbatch " + shape.to_string());

@@ -28,12 +28,11 @@ std::vector<Branch> branches_of(const Graph& forward) {
   std::size_t begin = 0;
   for (std::size_t end = 0; end < all.size(); begin = end) {
     while (end < all.size() && !ends_branch(all[end])) ++end;
-    const std::size_t ops = end - begin;
-    while (end < all.size() && ends_branch(all[end]) &&
-           !reads_any(all[end], all.subspan(begin + ops, end - begin - ops)))
-      ++end;
-    if (end == begin + ops) break;
-    branches.push_back({all.subspan(begin, ops), all.subspan(begin + ops, end - begin - ops)});
+    const std::size_t first = end;
+    const auto before = [&] { return all.subspan(first, end - first); };
+    while (end < all.size() && ends_branch(all[end]) && !reads_any(all[end], before())) ++end;
+    if (end == first) break;
+    branches.push_back({all.subspan(begin, first - begin), before()});
   }
   if (begin < all.size()) {
     throw BadInput(forward.name + ": " + std::string(name_of(all[begin].kind)) +

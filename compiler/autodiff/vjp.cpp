@@ -130,18 +130,10 @@ void by_value_vjp(Backward& backward, const Op& op) {
   append_input_gradient(backward, op, kBackward, {backward.gradient(op.outputs[0]), op.outputs[0]}, {});
 }
 
-void silu_vjp(Backward& backward, const Op& op) {
-  append_input_gradient(backward, op, OpKind::silu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {});
-}
-
-void hard_sigmoid_vjp(Backward& backward, const Op& op) {
-  append_input_gradient(backward, op, OpKind::hard_sigmoid_backward, {backward.gradient(op.outputs[0]), op.inputs[0]},
-                        {});
-}
-
-void hard_swish_vjp(Backward& backward, const Op& op) {
-  append_input_gradient(backward, op, OpKind::hard_swish_backward, {backward.gradient(op.outputs[0]), op.inputs[0]},
-                        {});
+// Of one whose derivative is that of its argument.
+template <OpKind kBackward>
+void by_argument_vjp(Backward& backward, const Op& op) {
+  append_input_gradient(backward, op, kBackward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {});
 }
 
 void attention_vjp(Backward& backward, const Op& op) {
@@ -362,9 +354,9 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::gelu, gelu_vjp},
       {OpKind::tanh, by_value_vjp<OpKind::tanh_backward>},
       {OpKind::sigmoid, by_value_vjp<OpKind::sigmoid_backward>},
-      {OpKind::silu, silu_vjp},
-      {OpKind::hard_sigmoid, hard_sigmoid_vjp},
-      {OpKind::hard_swish, hard_swish_vjp},
+      {OpKind::silu, by_argument_vjp<OpKind::silu_backward>},
+      {OpKind::hard_sigmoid, by_argument_vjp<OpKind::hard_sigmoid_backward>},
+      {OpKind::hard_swish, by_argument_vjp<OpKind::hard_swish_backward>},
       {OpKind::relu, by_value_vjp<OpKind::relu_backward>},
       {OpKind::attention, attention_vjp},
       {OpKind::dropout, dropout_vjp},

@@ -13,10 +13,7 @@ struct UpsamplingBody : ElementwiseBody {
   static constexpr bool kRows = true;
   kernels::InterpolatedSide height, width;
 
-  explicit UpsamplingBody(const OpView& op)
-      : ElementwiseBody(op),
-        height{static_cast<std::int32_t>(op.attributes.dims[1]), op.attributes.image_window.stride[0]},
-        width{static_cast<std::int32_t>(op.attributes.dims[2]), op.attributes.image_window.stride[1]} {
+  explicit UpsamplingBody(const OpView& op) : ElementwiseBody(op), height(op.attributes, 0), width(op.attributes, 1) {
     columns = op.output(0).shape[1];
   }
 

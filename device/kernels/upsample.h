@@ -11,10 +11,7 @@ struct Upsampling {
   InterpolatedSide height, width;
 
   explicit Upsampling(const compiler::Attributes& attributes)
-      : samples(attributes.dims[0]),
-        channels(attributes.dims[3]),
-        height{static_cast<std::int32_t>(attributes.dims[1]), attributes.image_window.stride[0]},
-        width{static_cast<std::int32_t>(attributes.dims[2]), attributes.image_window.stride[1]} {}
+      : samples(attributes.dims[0]), channels(attributes.dims[3]), height(attributes, 0), width(attributes, 1) {}
 };
 
 }  // namespace l2l::device::kernels

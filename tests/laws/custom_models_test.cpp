@@ -9,53 +9,36 @@
 #include <limits>
 #include <set>
 
-#include "tests/laws/custom_models.h"
-#include "tests/laws/small_run.h"
+#include "tests/laws/custom_runs.h"
 #include "tests/support/fixture.h"
 #include "tests/support/refusal.h"
 
 namespace l2l::custom_models {
 namespace {
 
+using testing::custom_options;
+using testing::custom_record;
 using testing::Record;
 using testing::SmallRun;
-
-Options options_of(ModelOptions model) {
-  Options options;
-  options.data.train_source = options.data.validation_source = testing::drawn_samples();
-  options.model = std::move(model);
-  options.device.kind = testing::test_device();
-  options.device.threads = 2;
-  options.batch = {.micro_batch = 3, .micro_batches = 2};
-  options.optimizer.learning_rate = 3e-3;
-  options.recompute.policy = "full";
-  options.run.steps = 20;
-  return options;
-}
-
-Record record(const Options& options, int steps = 4) {
-  Trainer trainer(options);
-  return testing::record_of(trainer, steps);
-}
 
 TEST(CustomModels, NoWayToRunThemChangesABit) {
   for (const char* const name : testing::kCustomModels) {
     for (const char* const compute : {"fp32", "bf16"}) {
-      Options options = options_of(testing::custom_model(name));
+      Options options = custom_options(testing::custom_model(name));
       options.precision.compute = compute;
-      const Record expected = testing::expect_same_bits(options, [](const Options& o) { return record(o); },
+      const Record expected = testing::expect_same_bits(options, [](const Options& o) { return custom_record(o); },
                                                         std::string(name) + " " + compute,
                                                         {{"one thread", [](Options& o) { o.device.threads = 1; }}});
       Options other = options;
       other.run.seed = 2;
-      EXPECT_FALSE(record(other) == expected);
+      EXPECT_FALSE(custom_record(other) == expected);
     }
   }
 }
 
 TEST(CustomModels, DeviceMemoryDoesNotDependOnDepth) {
   const auto peak = [](int layers, const char* stash) {
-    Options options = options_of(testing::perceptron(layers));
+    Options options = custom_options(testing::perceptron(layers));
     options.transfer.stash = stash;
     Trainer trainer(options);
     trainer.step();
@@ -68,19 +51,9 @@ TEST(CustomModels, DeviceMemoryDoesNotDependOnDepth) {
 TEST(CustomModels, AnInterruptedRunGoesOnBitForBit) {
   for (const char* const name : testing::kCustomModels) {
     const testing::TemporaryFolder folder;
-    Options options = options_of(testing::custom_model(name));
+    Options options = custom_options(testing::custom_model(name));
     options.checkpoint.directory = folder / "checkpoints";
-    Trainer whole(options);
-    const Record expected = testing::record_of(whole, 5);
-    {
-      Trainer first(options);
-      testing::record_of(first, 2);
-      first.save();
-    }
-    Trainer second(options);
-    second.resume(options.checkpoint.directory);
-    testing::record_of(second, 3);
-    EXPECT_EQ(second.weights_hash(), expected.hash) << name;
+    testing::expect_resumed(options, name);
     options.model.inputs[0].name += "s";
     const std::string said = testing::refusal([&] { Trainer(options).resume(options.checkpoint.directory); });
     EXPECT_NE(said.find("model.inputs = [\"" + options.model.inputs[0].name), std::string::npos) << said;
@@ -91,7 +64,7 @@ TEST(CustomModels, AnInterruptedRunGoesOnBitForBit) {
 class AgainstPyTorch : public ::testing::TestWithParam<const char*> {
  protected:
   Options options() {
-    Options options = options_of(testing::custom_model(GetParam()));
+    Options options = custom_options(testing::custom_model(GetParam()));
     options.optimizer.name = "sgd";
     options.optimizer.momentum = 0;
     options.optimizer.weight_decay = 0;
@@ -187,9 +160,9 @@ TEST(CustomModels, GradientsPassThroughCopiesAndSums) {
   using testing::Values;
   using testing::ValueSpan;
   const auto losses = [](std::vector<Layer> between) {
-    Options options = options_of(testing::perceptron(0));
+    Options options = custom_options(testing::perceptron(0));
     options.model.blocks.insert(options.model.blocks.begin() + 1, between.begin(), between.end());
-    return record(options, 6).losses;
+    return custom_record(options, 6).losses;
   };
   const auto twice =
       testing::layer(1, "twice", [](LayerBuilder& graph, ValueSpan x) -> Values { return {graph.scale(x[0], 2)}; });
@@ -211,7 +184,7 @@ TEST(CustomModels, GradientsPassThroughCopiesAndSums) {
 TEST(CustomModels, ParametersMayBeUsedTwiceBesideFrozenOnes) {
   using testing::Values;
   using testing::ValueSpan;
-  Options options = options_of(testing::perceptron());
+  Options options = custom_options(testing::perceptron());
   options.model.blocks[1].build = [](LayerBuilder& graph, ValueSpan x) -> Values {
     const Value w = graph.matrix("w", 16, 16, Distribution::normal(0.3));
     const Value v = graph.matrix("v", 16, 16, Distribution::normal(0.3));
@@ -223,9 +196,9 @@ TEST(CustomModels, ParametersMayBeUsedTwiceBesideFrozenOnes) {
     const Value small = graph.mean(graph.multiply(outputs[0], outputs[0]), {1});
     return graph.add(graph.cross_entropy(outputs[0], targets[0]), small);
   };
-  const Record relay = record(options);
+  const Record relay = custom_record(options);
   options.device.execution = "resident";
-  EXPECT_EQ(record(options), relay);
+  EXPECT_EQ(custom_record(options), relay);
   options.precision.compute = "bf16";
   EXPECT_NE(testing::refusal([&] { Trainer trainer(options); }).find("cross_entropy() is fp32"), std::string::npos);
 }
@@ -247,9 +220,9 @@ TEST(CustomModels, DepthwiseConvolutionsMayHaveTheSameWeight) {
     return {convolve(graph, x[0], weight(graph))};
   };
   const auto losses = [](const std::vector<Layer>& between) {
-    Options options = options_of(testing::perceptron(0));
+    Options options = custom_options(testing::perceptron(0));
     options.model.blocks.insert(options.model.blocks.begin() + 1, between.begin(), between.end());
-    return record(options, 6).losses;
+    return custom_record(options, 6).losses;
   };
   const std::vector<double> expected =
       losses({{.id = 1, .type = "once", .build = once}, {.id = 2, .type = "once", .build = once, .shares = 1}});
@@ -262,7 +235,7 @@ TEST(CustomModels, DepthwiseConvolutionsMayHaveTheSameWeight) {
 TEST(CustomModels, WeightsThatDoNotFitAreNamed) {
   using Build = std::function<Value(LayerBuilder&, Value)>;
   const auto refusal = [](const Build& build) {
-    Options options = options_of(testing::perceptron());
+    Options options = custom_options(testing::perceptron());
     options.model.blocks[1].build = [&](LayerBuilder& graph, testing::ValueSpan x) -> testing::Values {
       return {build(graph, x[0])};
     };
@@ -299,7 +272,7 @@ TEST(CustomModels, WeightsThatDoNotFitAreNamed) {
 // The loss of a sample that counts for 3 is divided with it, and samples behind the last one count for nothing.
 TEST(CustomModels, ALossIsDividedByWhatSamplesCountFor) {
   const auto evaluation = [](std::int64_t counts, std::uint64_t size) {
-    Options options = options_of(testing::perceptron());
+    Options options = custom_options(testing::perceptron());
     const auto samples = testing::drawn_samples();
     options.data.validation_source =
         std::make_shared<CallbackSource>(size, 1, [=](const SamplePosition& position, const SampleView& sample) {
@@ -322,7 +295,7 @@ TEST(CustomModels, MetricsAreOfAllSamplesOnce) {
     return std::max_element(logits.begin(), logits.end()) - logits.begin();
   };
   const testing::TemporaryFolder folder;
-  Options options = options_of(testing::perceptron());
+  Options options = custom_options(testing::perceptron());
   options.model.targets.push_back({.name = "number", .shape = {2}});
   options.model.metrics = {
       {.name = "accuracy",
@@ -374,7 +347,7 @@ TEST(CustomModels, MetricsAreOfAllSamplesOnce) {
 TEST(CustomModels, GatherTakesWhatIndicesName) {
   using testing::Values;
   using testing::ValueSpan;
-  Options options = options_of({.architecture = "custom"});
+  Options options = custom_options({.architecture = "custom"});
   options.model.inputs = {{.name = "x", .shape = {7, 2}},
                           {.name = "places", .shape = {4}, .element = TensorSpec::Element::i32, .below = 7}};
   options.model.targets = {{.name = "y", .shape = {4, 2}}};
@@ -405,7 +378,7 @@ TEST(CustomModels, GatherTakesWhatIndicesName) {
   for (int i = 0; i < 30; ++i) trainer.step();
   EXPECT_LT(trainer.step().loss, before);
   testing::expect_same_bits(
-      options, [](const Options& o) { return record(o); }, "gather");
+      options, [](const Options& o) { return custom_record(o); }, "gather");
 
   options.model.inputs[1].below = 8;
   const std::string said = testing::refusal([&] { Trainer other(options); });
@@ -416,7 +389,7 @@ TEST(CustomModels, RefusalsNameTheLayerAndWhatDoesNotFit) {
   using testing::Values;
   using testing::ValueSpan;
   const auto refusal = [](const std::function<void(Options&)>& change) {
-    Options options = options_of(testing::perceptron());
+    Options options = custom_options(testing::perceptron());
     change(options);
     return testing::refusal([&] { Trainer trainer(options); });
   };
@@ -499,7 +472,7 @@ TEST(CustomModels, RefusalsNameTheLayerAndWhatDoesNotFit) {
 
 TEST(CustomModels, WhatASourceWritesIsChecked) {
   const auto refusal = [](const std::function<std::int64_t(const SampleView&)>& read) {
-    Options options = options_of(testing::mixed());
+    Options options = custom_options(testing::mixed());
     options.data.train_source = std::make_shared<CallbackSource>(
         9, 1, [read](const SamplePosition&, const SampleView& sample) { return read(sample); });
     return testing::refusal([&] { Trainer(options).step(); });
@@ -519,14 +492,14 @@ TEST(CustomModels, WhatASourceWritesIsChecked) {
 }
 
 TEST(CustomModels, WhatIsForTextIsRefused) {
-  Trainer trainer(options_of(testing::perceptron()));
+  Trainer trainer(custom_options(testing::perceptron()));
   const std::vector<std::int32_t> prompt{1};
   EXPECT_THROW(trainer.generate(prompt, {}), BadInput);
   EXPECT_THROW(trainer.logits(prompt, [](auto, auto, auto) {}), BadInput);
   EXPECT_THROW(trainer.hidden_states(prompt, [](auto, auto, auto) {}), BadInput);
   const std::vector<std::int32_t> first{0};
   EXPECT_THROW(trainer.logits(first, [](auto, auto, auto) {}), BadInput);
-  Options tokens = options_of(testing::perceptron());
+  Options tokens = custom_options(testing::perceptron());
   tokens.data.train_source = std::make_shared<MemorySource>(
       std::vector<MemorySource::Sample>{{.tokens = {1, 2, 3, 4}}, {.tokens = {1, 2, 3}}});
   EXPECT_NE(testing::refusal([&] { Trainer(tokens).step(); }).find("tensors"), std::string::npos);

@@ -10,6 +10,7 @@
 #include "device/host/host_device.h"
 #include "l2l/revbifpn.h"
 #include "models/make_model.h"
+#include "runtime/options/architecture_defaults.h"
 
 namespace l2l::revbifpn_inverse {
 namespace {
@@ -50,10 +51,9 @@ class Chain {
     RevbifpnSettings settings = revbifpn_settings(0);
     settings.image = {64, 64};
     settings.extra = extra;
-    ModelOptions options = revbifpn(settings, reversible);
-    options.head = "custom";  // as options are resolved
-    options.hidden = options.heads = options.vocabulary = options.sequence = 1;
-    return options;
+    Options options;
+    options.model = revbifpn(settings, reversible);
+    return runtime::with_architecture_defaults(options).model;
   }
   std::size_t index(int layer) const { return static_cast<std::size_t>(layer - model_.block(1)); }
   static void write(BufferView memory, std::int64_t element, float value, DType dtype) {

@@ -2,13 +2,13 @@
 // layer (model.reversible with model.architecture = "custom").
 #include <gtest/gtest.h>
 
-#include "tests/laws/custom_models.h"
-#include "tests/laws/small_run.h"
+#include "tests/laws/custom_runs.h"
 #include "tests/support/refusal.h"
 
 namespace l2l::reversible_layers {
 namespace {
 
+using testing::custom_record;
 using testing::Record;
 using testing::Values;
 using testing::ValueSpan;
@@ -85,21 +85,11 @@ ModelOptions pyramid(int depth, const char* reversible) {
   return model;
 }
 
+// What layers keep is left open where they do not rebuild it.
 Options options_of(ModelOptions model) {
-  Options options;
-  options.data.train_source = options.data.validation_source = testing::drawn_samples();
-  options.model = std::move(model);
-  options.device.kind = testing::test_device();
-  options.device.threads = 2;
-  options.batch = {.micro_batch = 3, .micro_batches = 2};
-  options.optimizer.learning_rate = 3e-3;
-  options.run.steps = 20;
+  Options options = testing::custom_options(std::move(model));
+  options.recompute.policy = "auto";
   return options;
-}
-
-Record record(const Options& options, int steps = 4) {
-  Trainer trainer(options);
-  return testing::record_of(trainer, steps);
 }
 
 // The stem keeps its inputs, wherever these wait; of the layers behind it all do where a place is named.
@@ -114,7 +104,7 @@ void expect_same_bits_in_all_ways(Options options, const std::string& where) {
   for (const Way& way : kWays) {
     options.device.execution = way.execution;
     options.transfer.stash = way.stash;
-    const Record found = record(options);
+    const Record found = custom_record(options);
     if (!expected) expected = found;
     EXPECT_EQ(found, *expected) << where << ", " << way.execution << ", " << way.stash;
   }
@@ -133,14 +123,14 @@ TEST(ReversibleLayers, RebuildTheirInputsBitForBitInFixedPoint) {
 // In fp32 what is rebuilt has other last bits, which the comparison above would find.
 TEST(ReversibleLayers, RebuildTheirInputsAlmostInFp32) {
   Options options = options_of(pyramid(3, "float"));
-  const Record rebuilt = record(options);
+  const Record rebuilt = custom_record(options);
   options.transfer.stash = "device";
-  const Record kept = record(options);
+  const Record kept = custom_record(options);
   EXPECT_NE(rebuilt, kept);
   for (std::size_t i = 0; i < kept.losses.size(); ++i) EXPECT_NEAR(rebuilt.losses[i] / kept.losses[i], 1, 1e-4);
   options.model.reversible = "none";
   options.transfer.stash = "auto";
-  const Record plain = record(options);  // the same function, but for the order in which gradients are added
+  const Record plain = custom_record(options);  // the same function, but for the order in which gradients are added
   for (std::size_t i = 0; i < kept.losses.size(); ++i) EXPECT_NEAR(plain.losses[i] / kept.losses[i], 1, 1e-4);
 }
 
@@ -187,8 +177,8 @@ TEST(ReversibleLayers, LayersInFrontKeepTheirInputsAnywhere) {
     options.batch.micro_batches = 4;
     Options kept = options;
     kept.transfer.stash = "device";
-    const Record expected = record(kept);
-    EXPECT_EQ(record(options), expected) << compute;
+    const Record expected = custom_record(kept);
+    EXPECT_EQ(custom_record(options), expected) << compute;
     const std::uint64_t all = Trainer(options).contract().device_bytes;
     options.device.memory = all - 1;
     Trainer trainer(options);
@@ -211,17 +201,7 @@ TEST(ReversibleLayers, AnInterruptedRunGoesOnBitForBit) {
   const testing::TemporaryFolder folder;
   Options options = options_of(pyramid(3, "float"));
   options.checkpoint.directory = folder / "checkpoints";
-  Trainer whole(options);
-  const Record expected = testing::record_of(whole, 5);
-  {
-    Trainer first(options);
-    testing::record_of(first, 2);
-    first.save();
-  }
-  Trainer second(options);
-  second.resume(options.checkpoint.directory);
-  testing::record_of(second, 3);
-  EXPECT_EQ(second.weights_hash(), expected.hash);
+  testing::expect_resumed(options, "float");
 }
 
 std::string refusal_of(const std::vector<Layer>& layers) {

@@ -74,6 +74,17 @@ TEST(Revbifpn, HasTheParametersAndOperationsThatWerePublished) {
   EXPECT_THROW(revbifpn_settings(-1), BadInput);
 }
 
+// Operands of the shape that an op takes are read where they lie.
+TEST(Revbifpn, RepeatsOnlyWhatIsSmaller) {
+  const Model model = model_of(revbifpn_settings(0), "none");
+  for (const LayerType& type : model.types) {
+    for (const compiler::Op& op : type.forward.ops) {
+      if (op.kind != OpKind::broadcast) continue;
+      EXPECT_LT(type.forward.value(op.inputs[0]).shape.elements(), type.forward.value(op.outputs[0]).shape.elements());
+    }
+  }
+}
+
 // All layers but the stem rebuild their inputs.
 TEST(Revbifpn, KeepsTheImageAlone) {
   const Model model = model_of(revbifpn_settings(0), "float");

@@ -3,8 +3,9 @@
 // is repeated, as in PyTorch's "bilinear" with align_corners = False.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+
+#include "compiler/ir/graph.h"
 
 namespace l2l::device::kernels {
 
@@ -21,6 +22,10 @@ struct Interpolation {
 
 struct InterpolatedSide {
   std::int32_t extent, factor;  // elements; 2 extent factor is below 2^31
+
+  // Height (0) or width (1) of the image of an upsample.
+  InterpolatedSide(const compiler::Attributes& attributes, std::size_t side)
+      : extent(static_cast<std::int32_t>(attributes.dims[1 + side])), factor(attributes.image_window.stride[side]) {}
 
   constexpr std::int32_t points() const { return extent * factor; }
 

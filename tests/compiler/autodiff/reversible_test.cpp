@@ -72,19 +72,22 @@ Memory run_back(const Graph& forward, const Graph& backward, Memory memory) {
   return memory;
 }
 
+// The reversed graph rebuilds the input, and has the gradients of central differences.
+void expect_undone(const Graph& forward) {
+  const Memory memory = random_memory(forward);
+  Memory back = run_back(forward, differentiate_reversible(forward), memory), before = memory;
+  EXPECT_LE(distance(back[Region::output], before[Region::input]), kExact);
+  EXPECT_LE(distance(back[Region::input_gradient], numerical_gradient(forward, memory, Region::input)),
+            kReversibleTolerance);
+  EXPECT_LE(distance(back[Region::gradients], numerical_gradient(forward, memory, Region::weights)),
+            kReversibleTolerance);
+}
+
 TEST(Reversible, InputAndGradientsComeFromTheOutputAlone) {
   for (const float dropout : {0.0f, 0.25f}) {
     BlockShape shape;
     shape.dropout = dropout;
-    const Graph forward = example_reversible_block(shape, DType::f32);
-    const Memory memory = random_memory(forward);
-    Memory back = run_back(forward, differentiate_reversible(forward), memory);
-    Memory before = memory;
-    EXPECT_LE(distance(back[Region::output], before[Region::input]), kExact);
-    EXPECT_LE(distance(back[Region::input_gradient], numerical_gradient(forward, memory, Region::input)),
-              kReversibleTolerance);
-    EXPECT_LE(distance(back[Region::gradients], numerical_gradient(forward, memory, Region::weights)),
-              kReversibleTolerance);
+    expect_undone(example_reversible_block(shape, DType::f32));
   }
 }
 
@@ -103,14 +106,7 @@ TEST(Reversible, AnyChainOfCouplings) {
     streams[i % 3] = graph.reversible_add(streams[i % 3], branch);
   }
   for (std::size_t i = 0; i < 3; ++i) graph.place(streams[i], Region::output, i * 48);
-  const Graph forward = graph.finish();
-  const Memory memory = random_memory(forward);
-  Memory back = run_back(forward, differentiate_reversible(forward), memory), before = memory;
-  EXPECT_LE(distance(back[Region::output], before[Region::input]), kExact);
-  EXPECT_LE(distance(back[Region::input_gradient], numerical_gradient(forward, memory, Region::input)),
-            kReversibleTolerance);
-  EXPECT_LE(distance(back[Region::gradients], numerical_gradient(forward, memory, Region::weights)),
-            kReversibleTolerance);
+  expect_undone(graph.finish());
 }
 
 // One branch that is added to two streams; a sum whose stream goes on into another one; two sums that begin at the same
@@ -159,14 +155,7 @@ TEST(Reversible, AnySumsOfBranches) {
     for (std::size_t i = 0; i < 3; ++i) x.push_back(graph.bound(Region::input, "x", DType::f32, {4, 3}, i * 48));
     const Streams y = layer(graph, x, w);
     for (std::size_t i = 0; i < y.size(); ++i) graph.place(y[i], Region::output, i * 48);
-    const Graph forward = graph.finish();
-    const Memory memory = random_memory(forward);
-    Memory back = run_back(forward, differentiate_reversible(forward), memory), before = memory;
-    EXPECT_LE(distance(back[Region::output], before[Region::input]), kExact);
-    EXPECT_LE(distance(back[Region::input_gradient], numerical_gradient(forward, memory, Region::input)),
-              kReversibleTolerance);
-    EXPECT_LE(distance(back[Region::gradients], numerical_gradient(forward, memory, Region::weights)),
-              kReversibleTolerance);
+    expect_undone(graph.finish());
   }
 }
 
