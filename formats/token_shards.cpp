@@ -2,12 +2,12 @@
 
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <string>
 
 #include "core/checked.h"
 #include "core/files.h"
+#include "formats/npy_header.h"
 #include "l2l/errors.h"
 
 namespace l2l::formats {
@@ -127,65 +127,19 @@ TokenShard read_megatron(const std::filesystem::path& path) {
   return shard;
 }
 
-// The value of `key` in the header, a literal of a Python dictionary such as {'descr': '<u2', 'shape': (3,), }.
-std::string_view literal_of(const std::filesystem::path& path, std::string_view header, const std::string& key,
-                            std::string_view begin, std::string_view end) {
-  const std::string name = "'" + key + "':";
-  std::size_t at = header.find(name);
-  if (at == std::string_view::npos) damaged(path, "npy: the header has no '" + key + "'");
-  at = header.find_first_not_of(' ', at + name.size());
-  if (at == std::string_view::npos || !header.substr(at).starts_with(begin)) {
-    damaged(path, "npy: '" + key + "' of the header is not what it should be");
-  }
-  at += begin.size();
-  const std::size_t past = header.find(end, at);
-  if (past == std::string_view::npos) damaged(path, "npy: '" + key + "' of the header does not end");
-  return header.substr(at, past - at);
-}
-
-std::vector<std::uint64_t> npy_shape(const std::filesystem::path& path, std::string_view text) {
-  std::vector<std::uint64_t> shape;
-  while (!text.empty()) {
-    std::uint64_t size = 0;
-    const auto [past, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-    if (error != std::errc()) damaged(path, "npy: 'shape' of the header is not a tuple of sizes");
-    shape.push_back(size);
-    text.remove_prefix(static_cast<std::size_t>(past - text.data()));
-    const std::size_t next = text.find_first_not_of(", ");
-    text.remove_prefix(next == std::string_view::npos ? text.size() : next);
-  }
-  return shape;
-}
-
 // One dimension: a stream of ids; two: a document in each row.
 TokenShard read_npy(const std::filesystem::path& path) {
-  const InputFile file(path);
-  if (file.bytes() < 12) damaged(path, "npy: the header is cut short");
-  const auto version = number_at<std::uint8_t>(file, 6);
-  if (version < 1 || version > 3) damaged(path, "npy: version " + std::to_string(version) + " is not known");
-  const Bytes begin = version == 1 ? 10 : 12;
-  const Bytes length = version == 1 ? number_at<std::uint16_t>(file, 8) : number_at<std::uint32_t>(file, 8);
-  if (length > 1 << 16 || length > file.bytes() - begin) damaged(path, "npy: the header is cut short");
-  std::string header(length, '\0');
-  file.read(begin, std::as_writable_bytes(std::span(header)));
-  const std::string_view type = literal_of(path, header, "descr", "'", "'");
+  const NpyHeader header = read_npy_header(InputFile(path));
+  const std::string& type = header.type;
   if (type != "<u2" && type != "<u4" && type != "<i4") {
-    damaged(path,
-            "npy: elements of type " + std::string(type) + "; token ids are uint16 (<u2), uint32 (<u4) or int32 (<i4)");
+    damaged(path, "npy: elements of type " + type + "; token ids are uint16 (<u2), uint32 (<u4) or int32 (<i4)");
   }
-  if (!literal_of(path, header, "fortran_order", "", ",").starts_with("False")) {
-    damaged(path, "npy: is in Fortran's order; write it in C's");
-  }
-  const std::vector<std::uint64_t> shape = npy_shape(path, literal_of(path, header, "shape", "(", ")"));
+  if (header.fortran_order) damaged(path, "npy: is in Fortran's order; write it in C's");
+  const std::vector<std::uint64_t>& shape = header.shape;
   if (shape.empty() || shape.size() > 2)
     damaged(path, "npy: has " + std::to_string(shape.size()) + " dimensions, not 1 or 2");
-  TokenShard shard{path, begin + length, type == "<u2" ? 2 : 4, 1, {}};
-  for (const std::uint64_t size : shape) shard.tokens = checked_multiply(shard.tokens, size, path.string());
-  const Bytes bytes = checked_multiply(shard.tokens, static_cast<std::uint64_t>(shard.width), path.string());
-  if (bytes != file.bytes() - shard.begin) {
-    damaged(path, "npy: 'shape' stands for " + std::to_string(bytes) + " bytes; the file has " +
-                      std::to_string(file.bytes() - shard.begin) + " behind its header");
-  }
+  TokenShard shard{path, header.begin, type == "<u2" ? 2 : 4, 1, {}};
+  for (const std::uint64_t size : shape) shard.tokens *= size;
   for (std::uint64_t row = 1; shape.size() == 2 && shape[1] > 0 && row <= shape[0]; ++row) {
     shard.document_ends.push_back(row * shape[1]);
   }

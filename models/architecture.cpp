@@ -69,7 +69,9 @@ constexpr std::array<Architecture, 9> kArchitectures = {{
      .activation = "gelu_tanh"},
 }};
 
-constexpr Architecture kCustom = {.name = "custom", .model_type = "", .learned_positions = true, .activation = "gelu"};
+constexpr std::array<Architecture, 2> kCustom = {
+    {{.name = "revbifpn", .custom = true, .images = true, .learned_positions = true, .activation = "gelu"},
+     {.name = "custom", .custom = true, .learned_positions = true, .activation = "gelu"}}};
 
 std::string show(std::string_view key, std::int64_t value) {
   return "model." + std::string(key) + " = " + std::to_string(value);
@@ -113,6 +115,9 @@ void check_uses(const ModelOptions& model, const Architecture& architecture) {
       {"rope_theta", model.rope_theta != unset.rope_theta, rotary},
       {"rope_local_theta", model.rope_local_theta != unset.rope_local_theta, gemma3},
       {"rope_scaling", model.rope_scaling != "none", rotary},
+      {"variant", model.variant != unset.variant, architecture.images},
+      {"image_size", model.image_size > 0, architecture.images},
+      {"image_channels", model.image_channels != unset.image_channels, architecture.images},
   };
   for (const auto& key : keys) {
     if (!key.set || key.used) continue;
@@ -201,7 +206,7 @@ void check_head(const ModelOptions& model, const Architecture& architecture) {
   if (model.head == "tokens" && architecture.name == "gemma3") {
     throw BadInput(show("head", model.head) + ": transformers have no such class of gemma3");
   }
-  const bool classes = model.head == "classification" || model.head == "tokens";
+  const bool classes = model.head == "classification" || model.head == "tokens" || architecture.images;
   if (model.label_names.empty()) return;
   if (!classes) throw BadInput("model.label_names is set, but " + show("head", model.head) + " has no classes");
   if (static_cast<std::int64_t>(model.label_names.size()) != model.labels) {
@@ -217,11 +222,13 @@ void check_head(const ModelOptions& model, const Architecture& architecture) {
 }  // namespace
 
 std::span<const Architecture> architectures() { return kArchitectures; }
+std::span<const Architecture> custom_architectures() { return kCustom; }
 
 const Architecture& architecture_of(const std::string& name) {
-  if (name == kCustom.name) return kCustom;
-  for (const Architecture& architecture : kArchitectures) {
-    if (architecture.name == name) return architecture;
+  for (const std::span<const Architecture> some : {architectures(), custom_architectures()}) {
+    for (const Architecture& architecture : some) {
+      if (architecture.name == name) return architecture;
+    }
   }
   throw BadInput(show("architecture", name) + ": is not known");
 }
@@ -261,10 +268,11 @@ void check_model(const ModelOptions& model) {
   check_head(model, architecture);
   check_layers(model);
   check_reserve(model);
-  const bool custom = architecture.name == kCustom.name;
+  const bool custom = architecture.custom;
   if (custom != (model.head == "custom")) {
-    throw BadInput(show("head", model.head) + " with " + show("architecture", model.architecture) +
-                   ": \"custom\" is both or neither");
+    throw BadInput(show("head", model.head) + " with " + show("architecture", model.architecture) + ": " +
+                   (architecture.images ? "it has a head of its own; leave model.head out"
+                                        : "\"custom\" is both or neither"));
   }
   if (!custom && (!model.inputs.empty() || !model.targets.empty() || model.loss)) {
     throw BadInput("model.inputs, targets and loss are for model.architecture = \"custom\"; it is " +

@@ -13,6 +13,8 @@ struct Architecture {
   std::string_view name;        // model.architecture
   std::string_view model_type;  // of Hugging Face configs
   bool encoder = false;         // predicts masked tokens, each of which sees all others; else each next token
+  bool custom = false;          // a program's layers are the whole model, and samples are tensors
+  bool images = false;          // custom, with layers that follow from options, of images and their classes
   // Positions are a table, dropout is possible, and the MLP has no gate. Otherwise positions are rotary.
   bool learned_positions = false;
   bool slides = false;        // layers may be of type "sliding_attention"
@@ -30,7 +32,9 @@ struct Architecture {
 
 // Those that Hugging Face configs name.
 std::span<const Architecture> architectures();
-// One of these, or "custom". Throws BadInput for an unknown name.
+// The other ones: "revbifpn", and "custom".
+std::span<const Architecture> custom_architectures();
+// One of them all. Throws BadInput for an unknown name.
 const Architecture& architecture_of(const std::string& name);
 
 // `model` with every number set that it leaves to its architecture: kv_heads, head_dim, intermediate, positions,

@@ -110,7 +110,7 @@ Model make_model(const ModelOptions& options, const ModelSettings& settings) {
   const ModelOptions model = with_defaults(options);
   const Architecture& architecture = architecture_of(model.architecture);
   const TransformerShape shape = make_shape(model, architecture, settings);
-  if (architecture.name == "custom") return make_custom(shape);
+  if (architecture.custom) return make_custom(shape);
   if (architecture.name == "gpt2") return make_gpt2(shape);
   if (architecture.name == "bert") return make_bert(shape);
   if (architecture.name == "roberta") return make_roberta(shape);

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "l2l/errors.h"
+#include "models/architecture.h"
 #include "models/own_layers.h"
 
 namespace l2l::models {
@@ -44,7 +45,7 @@ void check_tensors(const std::vector<TensorSpec>& specs, const std::string& key)
 }  // namespace
 
 void check_custom(const ModelOptions& model) {
-  const std::string custom = "model.architecture = \"custom\"";
+  const std::string custom = "model.architecture = \"" + model.architecture + "\"";
   if (model.blocks.size() < 2) {
     throw BadInput(custom + ": model.blocks lists " + std::to_string(model.blocks.size()) +
                    " layers of a program (l2l/graph.h); it takes two or more");
@@ -69,7 +70,7 @@ void check_reserve(const ModelOptions& model) {
   if (!model.reserve) return;
   constexpr std::int64_t kMostLayers = 1'000'000, kMostUses = 1'000'000;
   const LayerReserve& reserve = *model.reserve;
-  const auto count = static_cast<std::int64_t>(model.blocks.size()) - (model.architecture == "custom" ? 1 : 0);
+  const auto count = static_cast<std::int64_t>(model.blocks.size()) - (architecture_of(model.architecture).custom ? 1 : 0);
   if (count < 1) throw BadInput("model.reserve: model.blocks, the list of layers at first, is empty");
   if (reserve.most_layers < count || reserve.most_layers > kMostLayers) {
     throw BadInput("model.reserve: most_layers = " + std::to_string(reserve.most_layers) + "; it is " +

@@ -7,6 +7,7 @@
 #include "formats/safetensors_shards.h"
 #include "l2l/errors.h"
 #include "l2l/trainer.h"
+#include "models/architecture.h"
 #include "models/hub/config.h"
 #include "models/hub/weights.h"
 #include "runtime/checkpoint_weights.h"
@@ -24,6 +25,10 @@ std::filesystem::path export_folder(const std::filesystem::path& source) {
 Options exported_options(const std::filesystem::path& folder) {
   if (is_there(folder / eps::kManifestName)) {
     Options saved = checkpoint_options(folder);
+    if (models::architecture_of(saved.model.architecture).images) {
+      throw BadInput(folder.string() + ": model.architecture = \"" + saved.model.architecture +
+                     "\" has no class in transformers; its weights are in model.safetensors there");
+    }
     if (saved.model.block_names.empty()) return saved;
     throw BadInput(folder.string() + ": has layers that a program describes (" + saved.model.block_names.front() +
                    ", ...), which no other program could load");

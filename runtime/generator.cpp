@@ -155,8 +155,8 @@ std::vector<std::vector<std::int32_t>> generate(Engine& engine, const RunPlan& p
 void predict_sequence(Engine& engine, const RunPlan& plan, std::uint64_t step, std::span<const std::int32_t> tokens,
                       bool hidden, const TakeValues& take) {
   if (plan.model.head_kind == models::HeadKind::custom) {
-    throw BadInput(
-        "model.architecture = \"custom\" takes no tokens: Trainer::predict() gives what its last layer returns");
+    throw BadInput("model.architecture = \"" + plan.options.model.architecture +
+                   "\" takes no tokens: Trainer::predict() gives what its last layer returns");
   }
   if (hidden && plan.model.streams()) throw BadInput("model.reversible: a hidden state is two streams here");
   check_tokens("tokens", tokens, plan.model.vocabulary);

@@ -34,7 +34,8 @@ Rule rule_of_model(std::string_view name, const Options& options) {
   if (name == "layers" && !options.model.block_names.empty()) return Rule::free;  // as `blocks`
   const bool shape =
       is_one_of(name, {"architecture", "layers", "hidden", "heads", "kv_heads", "head_dim", "intermediate",
-                       "vocabulary", "token_types", "attention_bias", "mlp_bias", "tie_embeddings", "head", "labels"});
+                       "vocabulary", "token_types", "attention_bias", "mlp_bias", "tie_embeddings", "head", "labels",
+                       "variant", "image_channels"});
   return shape ? Rule::fixed : Rule::named;
 }
 
@@ -68,7 +69,9 @@ Rule rule_of(const Key& key, const Options& ours, const Options& saved) {
     return key.name != "name" || keeps_alike(ours, saved) ? Rule::named : Rule::fixed;
   }
   if (key.section == "precision" && key.name == "compute" && saves_frozen(ours)) return Rule::fixed;
-  if (key.section == "data" && is_one_of(key.name, {"samples", "order", "masked", "mask_token"})) return Rule::named;
+  if (key.section == "data" && is_one_of(key.name, {"samples", "order", "masked", "mask_token", "augment"})) {
+    return Rule::named;
+  }
   if (key.section == "lora" && key.name == "dropout") return Rule::named;
   return is_one_of(key.section, {"schedule", "precision", "batch"}) ? Rule::told : Rule::free;
 }

@@ -4,7 +4,7 @@
 # build_packages: to build and run; test_packages: also to test.
 build_packages=(g++ meson ninja-build pkg-config python3 libtbb-dev libhwloc-dev libdnnl-dev libjemalloc-dev libcli11-dev
   libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev libpcre2-dev libicu-dev libsentencepiece-dev
-  zlib1g-dev libzstd-dev)
+  zlib1g-dev libzstd-dev libpng-dev)
 test_packages=(libgtest-dev libboost-context-dev cmake doxygen libopenmpi-dev openmpi-bin)
 
 missing_packages() {

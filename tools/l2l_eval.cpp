@@ -88,9 +88,10 @@ int evaluate(const Arguments& arguments) {
   nlohmann::ordered_json result;
   if (!arguments.data.empty()) {
     const Evaluation evaluation = trainer.evaluate().value();
+    const bool tensors = trainer.options().model.head == "custom";
     result["loss"] = evaluation.loss;
-    result["perplexity"] = std::exp(evaluation.loss);
-    result["tokens"] = evaluation.tokens;
+    if (!tensors) result["perplexity"] = std::exp(evaluation.loss);
+    result[tensors ? "samples" : "tokens"] = evaluation.tokens;
     result["metrics"] = json_of(evaluation.metrics);
   }
   if (!arguments.logits.empty()) {

@@ -25,7 +25,8 @@ Options options_of_model(const std::filesystem::path& path, ModelArgument& model
   options.data.train.clear();
   options.data.source.clear();
   options.data.validation.clear();
-  options.batch = {.micro_batch = 1, .micro_batches = 1};
+  // The layers of a model of images can be built for two and more, which their batch norms need to be trained.
+  options.batch = {.micro_batch = options.model.head == "custom" ? 8 : 1, .micro_batches = 1};
   options.distributed.nodes = 0;  // however many have trained it
   options.device.count = 1;
   options.checkpoint.directory.clear();

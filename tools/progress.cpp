@@ -28,8 +28,8 @@ std::string clock_time(double seconds) {
 
 }  // namespace
 
-Progress::Progress(std::int64_t first, std::int64_t steps, bool quiet)
-    : first_(first), steps_(steps), quiet_(quiet), terminal_(rewrites_lines()) {}
+Progress::Progress(std::int64_t first, std::int64_t steps, const std::string& unit, bool quiet)
+    : first_(first), steps_(steps), unit_(unit), quiet_(quiet), terminal_(rewrites_lines()) {}
 
 void Progress::show(const StepReport& report) {
   double& tokens = count_ == 0 ? first_tokens_ : tokens_;
@@ -74,7 +74,7 @@ std::vector<LinePart> Progress::parts(const StepReport& report, double elapsed) 
   std::vector<LinePart> parts = {
       {0, print("step %lld/%lld", static_cast<long long>(report.step), static_cast<long long>(steps_))},
       {1, print("loss %.4f", report.loss)},
-      {3, print("%.0f tokens/s", tokens_per_second())},
+      {3, print("%.0f ", tokens_per_second()) + unit_ + "/s"},
       {2, "ETA " + clock_time(left)}};
   if (!validation_.empty()) parts.push_back({4, validation_});
   parts.push_back({5, milliseconds(report.step_ms) +

@@ -16,8 +16,8 @@ namespace l2l::tools {
 // Thread-bound.
 class Progress {
  public:
-  // Shows nothing when `quiet`. `first`: steps completed when the run begins.
-  Progress(std::int64_t first, std::int64_t steps, bool quiet);
+  // Shows nothing when `quiet`. `first`: steps completed when the run begins. `unit`: what StepReport::tokens counts.
+  Progress(std::int64_t first, std::int64_t steps, const std::string& unit, bool quiet);
 
   void show(const StepReport& report);
   // The lines that follow end with its loss and metrics.
@@ -42,6 +42,7 @@ class Progress {
   std::vector<LinePart> parts(const StepReport& report, double elapsed) const;
 
   const std::int64_t first_, steps_;
+  const std::string unit_;
   const bool quiet_, terminal_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point last_shown_{};

@@ -109,6 +109,22 @@ std::string sources(const StepPrediction& prediction) {
          (prediction.file.empty() ? "not kept: set L2L_CALIBRATION to a file" : "kept in " + prediction.file);
 }
 
+std::string sizes_of(const ModelOptions& model) {
+  std::ostringstream sizes;
+  sizes << model.architecture;
+  if (model.image_size > 0) {
+    sizes << "-" << model.variant << ", " << model.layers << " layers, images of " << model.image_size << " x "
+          << model.image_size << ", " << model.labels << " classes";
+  } else {
+    sizes << ", " << model.layers << " layers";
+    if (model.head != "custom") {
+      sizes << ", hidden " << model.hidden << ", " << model.heads << " heads, sequence " << model.sequence
+            << ", vocabulary " << model.vocabulary;
+    }
+  }
+  return sizes.str();
+}
+
 }  // namespace
 
 std::string milliseconds(double ms) { return print(ms < 9999.5 ? "%.4g ms" : "%.0f ms", ms); }
@@ -122,16 +138,16 @@ void print_contract(std::ostream& out, int columns, const MemoryContract& contra
                             (contract.resident_layers == 0
                                  ? ""
                                  : ", weights of " + std::to_string(contract.resident_layers) + " stay on the device");
+  const bool tensors = options.model.head == "custom";
   std::ostringstream model;
-  model << "L2L: " << options.model.architecture << ", " << options.model.layers << " layers, hidden "
-        << options.model.hidden << ", " << options.model.heads << " heads, sequence " << options.model.sequence
-        << ", vocabulary " << options.model.vocabulary << ": " << contract.parameters << " parameters";
+  model << "L2L: " << sizes_of(options.model) << ": " << contract.parameters << " parameters";
   if (contract.trained_parameters != contract.parameters) {
     model << ", of which " << contract.trained_parameters << " are trained";
   }
   out << wrapped(model.str(), columns, 2) << "\n";
   say("minibatch " + std::to_string(options.batch.micro_batches) + " x " + std::to_string(options.batch.micro_batch) +
-      " sequences, " + options.precision.compute + ", " + options.device.execution + ", " + stash);
+      (tensors ? " samples, " : " sequences, ") + options.precision.compute + ", " + options.device.execution + ", " +
+      stash);
   say(contract.device_description +
       (contract.device_choice.empty() ? "" : "; device.kind = \"auto\" took " + contract.device_choice));
   if (!contract.weight_feed.empty()) say("weights: " + contract.weight_feed);

@@ -32,8 +32,9 @@ struct ModelOptions {
   // need it. A run sets it itself.
   std::filesystem::path base = {};
 
-  // "gpt2" | "bert" | "roberta" | "llama" | "mistral" | "qwen2" | "qwen3" | "gemma2" | "gemma3"; or "custom": `inputs`,
-  // `blocks`, `targets` and `loss` are the whole model, and no other key is used.
+  // "gpt2" | "bert" | "roberta" | "llama" | "mistral" | "qwen2" | "qwen3" | "gemma2" | "gemma3"; of images: "revbifpn"
+  // (l2l/revbifpn.h); or "custom": `inputs`, `blocks`, `targets` and `loss` are the whole model, and no other key is
+  // used.
   std::string architecture = "gpt2";
   std::int64_t layers = 8;    // transformer blocks
   std::int64_t hidden = 256;  // elements of an activation per token
@@ -56,12 +57,12 @@ struct ModelOptions {
   // ...ForTokenClassification) | "choice" (which of several choices is right, ...ForMultipleChoice; encoders). Of a
   // custom model: "custom".
   std::string head = "language";
-  std::int64_t labels = 2;                    // classes
+  std::int64_t labels = 2;                    // classes; not set, of images: those of the data, or else 1,000
   std::vector<std::string> label_names = {};  // of the classes, in their order, in data and config.json; may be empty
   std::int64_t token_types = 2;               // bert, roberta: rows of the token type table, of which the first is used
   std::int64_t padding_token = -1;            // roberta: its id; -1: 1
   // Probability, for embedding, attention and residual branches; in [0, 1). Not set: 0 but for gpt2, bert and
-  // roberta, which alone may have any.
+  // roberta, which alone may have any. revbifpn: of the features before the classes; not set: the variant's.
   double dropout = 0.1;
   double norm_epsilon = 0;  // of layer and RMS norms; 0: the architecture's own (1e-5, bert: 1e-12, qwen, gemma: 1e-6)
   // Of the MLP: "auto" (the architecture's own) | "gelu" | "gelu_tanh" | "silu"
@@ -96,11 +97,17 @@ struct ModelOptions {
   // "fused": attention is one op. "core": it is separate ops, so that its probabilities [heads, sequence, sequence] can
   // be kept or recomputed on their own (Korthikanti et al., 2022).
   std::string attention = "fused";
-  // "none" | "float" | "fixed"; not bert and roberta. Not "none": reversible blocks with two residual streams (Gomez et
-  // al., 2017), which rebuild their inputs in the backward pass, so that none is kept. That is another model with the
-  // same parameters. "float": streams in fp32, which drift by rounding (StepReport::stream_drift). "fixed": streams in
-  // fixed point, rebuilt bit for bit. Of a custom model: its streams (LayerBuilder::stream()).
+  // "none" | "float" | "fixed"; not bert and roberta; not set, of revbifpn: "float". Not "none": reversible blocks with
+  // two residual streams (Gomez et al., 2017), which rebuild their inputs in the backward pass, so that none is kept.
+  // That is another model with the same parameters. "float": streams in fp32, which drift by rounding
+  // (StepReport::stream_drift). "fixed": streams in fixed point, rebuilt bit for bit. Of a custom model: its streams
+  // (LayerBuilder::stream()).
   std::string reversible = "none";
+  // revbifpn: "S0" to "S6", the published sizes.
+  std::string variant = "S0";
+  // revbifpn: pixels along each side of an image, to which others are scaled: a multiple of 32. 0: the variant's.
+  std::int64_t image_size = 0;
+  std::int64_t image_channels = 3;  // revbifpn: 3 (red, green, blue) or 1 (gray)
   // A program's own blocks between embedding and head (l2l/graph.h), of which `layers` then is the number. They may
   // stand among blocks of the architecture, also of `pretrained`: then blocks that are not listed are left out, and
   // those of other types begin at random. Empty: `layers` blocks of the architecture.
@@ -139,8 +146,9 @@ struct DataOptions {
   std::vector<std::string> validation;  // likewise; may be empty
   // Text: "text" | "jsonl" (a JSON object on each line) | "csv", "tsv" (a table whose first line names its columns),
   // any of them also compressed by gzip or zstd. Token ids: "tokens", "tokens32" (raw little-endian uint16, uint32) |
-  // "llm.c" | "megatron" (a .bin with its .idx) | "npy". "auto": by the names of the files, and by what they begin
-  // with.
+  // "llm.c" | "megatron" (a .bin with its .idx) | "npy". Images, of architectures that take them: "png" (in a folder
+  // for each class) | "cifar10", "cifar100" (their binary files) | "npy" (arrays of images and of their classes).
+  // "auto": by the names of the files, and by what they begin with.
   std::string format = "auto";
   std::string separator = {};             // text: what lies between documents; empty: a file is one document
   std::vector<std::string> columns = {};  // jsonl, csv, tsv: that of the text, or those of prompt and completion
@@ -171,6 +179,10 @@ struct DataOptions {
   // bert, roberta: id that replaces most of them; -1: [MASK] of model.pretrained's tokenizer, or else the vocabulary's
   // last.
   std::int64_t mask_token = -1;
+  // Images of training, by counters, so that a resumed run sees the same: "none" | "shift" (moved by up to an eighth of
+  // their sides, and mirrored by chance; He et al., 2016, section 4.2) | "crop" (a part of 8% to 100% of the area,
+  // scaled, and mirrored by chance; Szegedy et al., 2015).
+  std::string augment = "none";
   // Resume although the training data differ from the checkpoint's; for one resume: l2l-train --allow-change
   // data.train.
   bool allow_change = false;

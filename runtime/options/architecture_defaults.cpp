@@ -4,6 +4,7 @@
 
 #include "l2l/errors.h"
 #include "models/architecture.h"
+#include "models/image_layers.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
 
@@ -28,7 +29,8 @@ bool reads_bytes(const Options& options) {
   const DataOptions& data = options.data;
   const bool files = !data.train.empty() || !data.source.empty() || !data.validation.empty();
   const bool own = data.train_source != nullptr || data.validation_source != nullptr;
-  if (data.tokenizer != "bytes" || (own && !files) || options.model.architecture == "custom") return false;
+  if (data.tokenizer != "bytes" || (own && !files)) return false;
+  if (models::architecture_of(options.model.architecture).custom) return false;
   const bool text = data.format == "text" || data.format == "jsonl" || data.format == "csv" || data.format == "tsv";
   if (data.format != "auto") return text;
   const auto ids = [](const std::string& name) { return name.ends_with(".bin") || name.ends_with(".npy"); };
@@ -38,9 +40,15 @@ bool reads_bytes(const Options& options) {
 
 Options with_architecture_defaults(Options options) {
   const models::Architecture& architecture = models::architecture_of(options.model.architecture);
-  if (architecture.name == "custom") {
+  if (architecture.custom) {
     options.model.hidden = options.model.heads = options.model.vocabulary = options.model.sequence = 1;
-    options.model.head = "custom";
+    if (!architecture.images || !is_set(options, "model.head")) options.model.head = "custom";
+  }
+  if (architecture.images) {
+    if (!is_set(options, "model.labels")) options.model.labels = models::kImageClasses;
+    if (!is_set(options, "model.reversible")) options.model.reversible = "float";
+    options.model = models::with_image_layers(options.model, is_set(options, "model.dropout"));
+    return options;
   }
   const bool masks_bytes = architecture.encoder && options.model.head == "language" && reads_bytes(options);
   if (!is_set(options, "model.dropout")) options.model.dropout = architecture.dropout;

@@ -20,7 +20,8 @@ std::string value_of(Options options, std::string_view key);
 bool reads_bytes(const Options& options);
 
 // `options` of a model without model.pretrained; of keys that were not set, model.dropout is that of the architecture,
-// and model.vocabulary has room for the mask where an encoder reads bytes.
+// and model.vocabulary has room for the mask where an encoder reads bytes. Models of images get their layers, and what
+// follows from their variant.
 Options with_architecture_defaults(Options options);
 
 // `options` in which a table of positions stays as long as it is, whatever model.sequence becomes.

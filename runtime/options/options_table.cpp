@@ -16,7 +16,8 @@ constexpr std::int64_t kMostThreads = 1024;
 constexpr std::int64_t kMostNodes = 4096;
 
 const std::vector<std::string_view> kDataFormats = {"auto",   "text",     "jsonl", "csv",      "tsv",
-                                                    "tokens", "tokens32", "llm.c", "megatron", "npy"};
+                                                    "tokens", "tokens32", "llm.c", "megatron", "npy",
+                                                    "png",    "cifar10",  "cifar100"};
 const std::vector<std::string_view> kTasks = {"", "cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli"};
 const std::vector<std::string_view> kLearn = {"all", "completion", "assistant"};
 const std::vector<std::string_view> kChatTemplates = {"auto", "chatml", "llama3", "mistral", "gemma", "zephyr"};
@@ -72,7 +73,7 @@ std::vector<Key> option_keys(Options& options) {
          checkpoint, run, given] = options;
   std::vector<std::string_view> names;
   for (const models::Architecture& each : models::architectures()) names.push_back(each.name);
-  names.push_back("custom");
+  for (const models::Architecture& each : models::custom_architectures()) names.push_back(each.name);
   return {
       {"model", "pretrained", PathField{&model.pretrained}},
       {"model", "new_head", BooleanField{&model.new_head}},
@@ -121,6 +122,9 @@ std::vector<Key> option_keys(Options& options) {
       {"model", "targets", TextsField{&model.target_names}},
       {"model", "custom_ops", TextsField{&model.custom_op_names}},
       {"model", "reversible", TextField{&model.reversible, {"none", "float", "fixed"}}},
+      {"model", "variant", TextField{&model.variant, {"S0", "S1", "S2", "S3", "S4", "S5", "S6"}}},
+      {"model", "image_size", IntegerField{&model.image_size, 0, 1 << 16}},
+      {"model", "image_channels", IntegerField{&model.image_channels, 1, 3}},
       {"data", "train", TextsField{&data.train}},
       {"data", "source", SourcesField{&data.source}},
       {"data", "validation", TextsField{&data.validation}},
@@ -137,6 +141,7 @@ std::vector<Key> option_keys(Options& options) {
       {"data", "tokenizer", TextField{&data.tokenizer, {}}},
       {"data", "masked", RealField{&data.masked, kShare}},
       {"data", "mask_token", IntegerField{&data.mask_token, -1, (1 << 24) - 1}},
+      {"data", "augment", TextField{&data.augment, {"none", "shift", "crop"}}},
       {"data", "allow_change", BooleanField{&data.allow_change}},
       {"data", "threads", IntegerField{&data.threads, 1, 1024}},
       {"batch", "minibatch", IntegerField{&batch.minibatch, 0, kMostMicroBatch * kMostMicroBatches}},

@@ -89,6 +89,36 @@ void check_masking(const Options& options) {
   }
 }
 
+// Files of images are for models of images, and no others for these.
+void check_images(const Options& options, bool named) {
+  const DataOptions& data = options.data;
+  const bool images = models::architecture_of(options.model.architecture).images;
+  const bool format = data.format == "png" || data.format == "cifar10" || data.format == "cifar100";
+  if (!images && format) {
+    throw BadInput("data.format = \"" + data.format + "\" is of images, but model.architecture = \"" +
+                   options.model.architecture + "\"; set \"revbifpn\"");
+  }
+  if (!images && data.augment != "none") {
+    throw BadInput("data.augment = \"" + data.augment + "\" is for images, but model.architecture = \"" +
+                   options.model.architecture + "\"; remove it");
+  }
+  if (!images || !named) return;
+  if (!format && data.format != "auto" && data.format != "npy") {
+    throw BadInput("data.format = \"" + data.format + "\": " + options.model.architecture +
+                   " reads images; set \"auto\", \"png\", \"cifar10\", \"cifar100\" or \"npy\"");
+  }
+  if (!data.source.empty()) throw BadInput("[[data.source]] mixes text; name all images by data.train");
+}
+
+// A batch norm needs two pixels.
+void check_image_batch(const ModelOptions& model, const BatchOptions& batch) {
+  constexpr std::int64_t kCoarsest = 32;  // pixels of the image for one of the coarsest scale, along each side
+  if (!models::architecture_of(model.architecture).images || batch.micro_batch > 1) return;
+  if (model.image_size > kCoarsest) return;
+  throw BadInput("batch.micro_batch = 1 with " + show("model.image_size", model.image_size) +
+                 ": the coarsest scale is one pixel, which has no variance to norm it by; set one of them higher");
+}
+
 void check_data(const Options& options) {
   const DataOptions& data = options.data;
   if (models::architecture_of(options.model.architecture).encoder) {
@@ -99,6 +129,7 @@ void check_data(const Options& options) {
     }
   }
   const bool named = !data.train.empty() || !data.source.empty() || !data.validation.empty();
+  check_images(options, named);
   if (options.model.architecture == "custom" && named) {
     throw BadInput("data: a custom model reads a program's own source alone (data.train_source), and no files");
   }
@@ -224,7 +255,9 @@ void check_metrics(const ModelOptions& model) {
   std::set<std::string> names{"loss"};
   for (const Metric& metric : model.metrics) {
     const std::string what = "model.metrics: \"" + metric.name + "\"";
-    if (model.architecture != "custom") throw BadInput(what + " is for model.architecture = \"custom\"");
+    if (!models::architecture_of(model.architecture).custom) {
+      throw BadInput(what + " is for model.architecture = \"custom\"");
+    }
     if (metric.name.empty() || !names.insert(metric.name).second) {
       throw BadInput(what + ": each has a name of its own, which is not \"loss\"");
     }
@@ -309,6 +342,7 @@ void check_all(const Options& given) {
   const Options options = runtime::with_pretrained_model(given);
   const BatchOptions batch = runtime::resolved(options.batch, options.device.count);
   models::check_model(options.model);
+  check_image_batch(options.model, batch);
   check_sizes(options.model, batch);
   check_totals(options, batch);
   check_data(options);

@@ -72,10 +72,15 @@ std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {
   return names;
 }
 
-// `model.layers` follows from them, as do the names by which a change is noticed.
+// `model.layers` follows from them, as do the names by which a change is noticed; of layers that follow from other
+// options themselves there are none.
 Options with_own_blocks(Options options, const ModelOptions& own) {
   options.model.blocks = own.blocks;
   options.model.reserve = own.reserve;
+  if (models::architecture_of(options.model.architecture).images) {
+    options.model.layers = static_cast<std::int64_t>(own.blocks.size());
+    return options;
+  }
   options.model.input_names = names_of(options.model.inputs);
   options.model.target_names = names_of(options.model.targets);
   if (own.blocks.empty()) return options;
@@ -92,7 +97,10 @@ Options with_own_blocks(Options options, const ModelOptions& own) {
 
 Options with_pretrained_model(const Options& options) {
   if (options.model.pretrained.empty()) {
-    if (!options.model.new_head) return with_own_blocks(with_architecture_defaults(options), options.model);
+    if (!options.model.new_head) {
+      const Options merged = with_architecture_defaults(options);
+      return with_own_blocks(merged, merged.model);
+    }
     throw BadInput("model.new_head = true without model.pretrained: every part of a random model is new; remove it");
   }
   const std::filesystem::path path = options.model.pretrained / "config.json";

@@ -14,6 +14,7 @@
 #include "runtime/data/glue.h"
 #include "runtime/data/source_samples.h"
 #include "runtime/options/batch_shape.h"
+#include "runtime/options/image_options.h"
 #include "runtime/options/pretrained.h"
 
 namespace l2l::runtime {
@@ -106,6 +107,7 @@ std::string list(const std::vector<std::int64_t>& numbers) {
 void check_labels(const Options& options) {
   const DataOptions& data = options.data;
   const std::string& head = options.model.head;
+  if (models::architecture_of(options.model.architecture).images) return;  // files of images have them
   const bool has_classes = head == "classification" || head == "tokens";
   if (!has_classes && options.model.labels != ModelOptions().labels) {
     throw BadInput("model.labels = " + std::to_string(options.model.labels) + " is set, but model.head = \"" + head +
@@ -223,7 +225,9 @@ DatasetSettings dataset_settings(const ResolvedOptions& options) {
 
 std::unique_ptr<Samples> training_samples(const ResolvedOptions& options, const DatasetSettings& settings) {
   std::unique_ptr<Samples> samples;
-  if (options.data.train_source) {
+  if (options.train_images) {
+    samples = std::make_unique<SourceSamples>(options.train_images, settings);
+  } else if (options.data.train_source) {
     samples = std::make_unique<SourceSamples>(options.data.train_source, settings);
   } else if (!options.train.empty()) {
     std::vector<double> weights;
@@ -235,6 +239,7 @@ std::unique_ptr<Samples> training_samples(const ResolvedOptions& options, const 
 }
 
 std::unique_ptr<Samples> validation_samples(const ResolvedOptions& options, const DatasetSettings& settings) {
+  if (options.validation_images) return std::make_unique<SourceSamples>(options.validation_images, settings);
   if (options.data.validation_source) {
     return std::make_unique<SourceSamples>(options.data.validation_source, settings);
   }
@@ -248,8 +253,10 @@ std::string resolved_policy(const Options& options) {
 }
 
 ResolvedOptions resolve(const Options& unread, eps::Rank rank) {
-  const Options asked = with_task(unread);
-  validate_options(asked);
+  const Options named = with_task(unread);
+  validate_options(named);
+  const ImageSets images = find_images(named);
+  const Options asked = with_classes(named, images);
   Options given = with_pretrained_model(asked);
   set_label(given);
   check_labels(given);
@@ -257,8 +264,11 @@ ResolvedOptions resolve(const Options& unread, eps::Rank rank) {
   const bool encoder = models::architecture_of(given.model.architecture).encoder;
   const TextModel model{encoder ? given.model.token_types : 0, models::head_kind_of(given.model.head),
                         given.model.labels, given.model.label_names};
-  ResolvedOptions options{given, asked.model.pretrained, asked.model.new_head, find_training(given.data, model),
-                          find_validation(given.data, model)};
+  ResolvedOptions options{given, asked.model.pretrained, asked.model.new_head};
+  options.train_images = image_source(images.train, given, /*trains=*/true);
+  options.validation_images = image_source(images.validation, given, /*trains=*/false);
+  if (!options.train_images) options.train = find_training(given.data, model);
+  if (!options.validation_images) options.validation = find_validation(given.data, model);
   find_mismatched(options, model);
   if (given.model.head != "language") {
     for (const DataFiles& files : options.train) require_labels(files, given.model.head);

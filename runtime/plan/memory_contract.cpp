@@ -131,6 +131,11 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
     add("documents of the validation data", document_bytes(parts, *parts.options.validation));
   if (parts.options.mismatched)
     add("documents of the mismatched validation data", document_bytes(parts, *parts.options.mismatched));
+  const auto add_images = [&](const char* what, const std::shared_ptr<const ImageSource>& source) {
+    if (source) add(what, source->images().bytes());
+  };
+  add_images("names and classes of the training images", parts.options.train_images);
+  add_images("names and classes of the validation images", parts.options.validation_images);
   add("buffers for saving and loading",
       parts.options.checkpoint.directory.empty() ? 0 : eps::checkpoint_buffer_bytes());
   add("names and bookkeeping of tensors", kBytesPerTensor * tensors(parts.model.layout));

@@ -18,6 +18,8 @@ using compiler::ValueId;
 using compiler::remat::Policy;
 
 constexpr std::size_t kSets = 12;
+// Values of a block each of which is left out of a backward pass of its own, to see what that takes.
+constexpr std::size_t kMostDifferentiated = 64;
 
 // Regions that ops of a graph write: what one reads there another may have made.
 bool is_made(Region region) {
@@ -72,6 +74,7 @@ class BlockType {
 
   std::vector<SavableValue> values() const {
     const std::vector<ValueId> all = values_to_save(forward_, Policy::none);
+    if (all.size() > kMostDifferentiated) return values_by_producers(all);
     const double least = cost_of(differentiate(forward_, all).backward).seconds;
     std::vector<SavableValue> values;
     for (const ValueId value : all) {
@@ -79,6 +82,34 @@ class BlockType {
       std::erase(others, value);
       const double seconds = cost_of(differentiate(forward_, others).backward).seconds;
       values.push_back({value, std::max(0.0, seconds - least)});
+    }
+    return values;
+  }
+
+  // As values(), by the forward ops that lead to a value from those that are kept: what a compiler makes of them
+  // together is left out.
+  std::vector<SavableValue> values_by_producers(const std::vector<ValueId>& all) const {
+    const std::vector<Cost> costs = op_costs(costs_, forward_, layer_);
+    std::vector<std::size_t> producer(forward_.values.size(), forward_.ops.size());
+    for (std::size_t op = 0; op < forward_.ops.size(); ++op) {
+      for (const ValueId made : forward_.ops[op].outputs) producer[static_cast<std::size_t>(made)] = op;
+    }
+    const std::set<ValueId> kept(all.begin(), all.end());
+    std::vector<SavableValue> values;
+    for (const ValueId value : all) {
+      std::set<std::size_t> ops;
+      std::vector<ValueId> wanted{value};
+      while (!wanted.empty()) {
+        const std::size_t op = producer[static_cast<std::size_t>(wanted.back())];
+        wanted.pop_back();
+        if (op == forward_.ops.size() || !ops.insert(op).second) continue;
+        for (const ValueId input : forward_.ops[op].inputs) {
+          if (!kept.contains(input)) wanted.push_back(input);
+        }
+      }
+      double seconds = 0;
+      for (const std::size_t op : ops) seconds += costs[op].seconds;
+      values.push_back({value, seconds});
     }
     return values;
   }
@@ -109,7 +140,7 @@ class BlockType {
  private:
   Cost cost_of(const Graph& graph) const {
     Cost sum;
-    for (const Cost& cost : op_costs(costs_, *parts_.device, graph, layer_)) sum = sum + cost;
+    for (const Cost& cost : op_costs(costs_, graph, layer_)) sum = sum + cost;
     return sum;
   }
   BlockProgram program(std::string name, compiler::Visits visits) const {
@@ -171,10 +202,10 @@ double seconds_elsewhere(const RunParts& parts, StepCosts& costs, const Programs
 
 }  // namespace
 
-std::vector<Cost> op_costs(StepCosts& costs, device::Device& device, const Graph& graph, LayerIndex layer) {
+std::vector<Cost> op_costs(StepCosts& costs, const Graph& graph, LayerIndex layer) {
   std::vector<Cost> all;
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    all.push_back(costs.launch(*device.compile(alone(graph, i)), layer, Effort::quick));
+    all.push_back(costs.launch(alone(graph, i), layer, Effort::quick));
   }
   return all;
 }

@@ -56,7 +56,7 @@ std::vector<std::vector<compiler::ValueId>> sets_to_keep(const compiler::Graph& 
 Candidates block_candidates(const RunParts& parts, StepCosts& costs);
 
 // What each op of a graph of `layer` takes, run alone, in their order; equal ops are measured once.
-std::vector<Cost> op_costs(StepCosts& costs, device::Device& device, const compiler::Graph& graph, LayerIndex layer);
+std::vector<Cost> op_costs(StepCosts& costs, const compiler::Graph& graph, LayerIndex layer);
 
 Bytes scratch_bytes(device::Device& device, const compiler::Graph& graph);
 

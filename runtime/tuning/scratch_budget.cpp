@@ -16,7 +16,7 @@ using compiler::remat::to_nanoseconds;
 std::string fit(const RunParts& parts, StepCosts& costs, LayerIndex layer, Graph& visit) {
   device::Device& device = *parts.device;
   compiler::remat::StageProblem problem{visit, {}, [&](const Graph& graph) { return scratch_bytes(device, graph); }};
-  for (const Cost& cost : op_costs(costs, device, visit, layer)) problem.times.push_back(to_nanoseconds(cost.seconds));
+  for (const Cost& cost : op_costs(costs, visit, layer)) problem.times.push_back(to_nanoseconds(cost.seconds));
   const auto programs = compiler::remat::stage(problem);
   const auto& program = compiler::remat::fastest_within(programs, parts.options.recompute.budget);
   std::string text = "\"" + visit.name + "\": " + format_bytes(program.scratch) + " of scratch (" + program.source +

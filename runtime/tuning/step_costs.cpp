@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
+#include <concepts>
+#include <map>
 #include <sstream>
+#include <string_view>
 
 #include "runtime/tuning/cost_bench.h"
 
@@ -17,10 +21,37 @@ constexpr Bytes kLargestStore = 256 << 20;
 constexpr double kNominalBandwidth = 1e10;  // bytes per second, as in piece_estimate.h
 constexpr double kStoreSteps = 20;          // as many steps as a store takes to be made and measured
 
+// A string that numbers are appended to, as a stream with a precision of 9 has them: there are very many of these.
+class Text {
+ public:
+  Text& operator<<(std::string_view more) {
+    text_ += more;
+    return *this;
+  }
+  template <std::integral Number>
+  Text& operator<<(Number number) {
+    char digits[24];
+    if constexpr (std::is_same_v<Number, bool>) {
+      text_ += number ? '1' : '0';
+    } else {
+      text_.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+    }
+    return *this;
+  }
+  Text& operator<<(float number) {
+    char digits[32];
+    text_.append(digits, std::to_chars(digits, digits + sizeof digits, number, std::chars_format::general, 9).ptr);
+    return *this;
+  }
+  const std::string& str() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
 // All that a program's time can depend on, but for the device.
 std::string text_of(const Graph& graph) {
-  std::ostringstream text;
-  text.precision(9);
+  Text text;
   text << graph.name;
   for (const auto& value : graph.values) {
     text << "|" << name_of(value.dtype) << static_cast<int>(value.region) << " " << value.offset;
@@ -161,15 +192,22 @@ double StepCosts::seconds_of(const Figure& figure, Effort effort) const {
   return measuring_time(least) + kRuns * (once.seconds + once.processor);
 }
 
-std::string StepCosts::name_of_launch(const device::Executable& program) const {
-  const Graph& graph = program.program().graph;
+std::string StepCosts::name_of_launch(const Graph& graph) const {
   return "program " + hash_of(text_of(graph)) + " (" + graph.name + "), " + parts_.device->description();
 }
 
 Cost StepCosts::launch(const device::Executable& program, LayerIndex layer, Effort effort) {
   const Graph& graph = program.program().graph;
-  return look_up({name_of_launch(program), "program \"" + graph.name + "\"", work_of(graph), effort},
+  return look_up({name_of_launch(graph), "program \"" + graph.name + "\"", work_of(graph), effort},
                  [&](Bench& bench, Effort chosen) { return bench.launch(program, layer, chosen); });
+}
+
+Cost StepCosts::launch(const Graph& graph, LayerIndex layer, Effort effort) {
+  std::string name = name_of_launch(graph);
+  if (const auto known = found_.find(name); known != found_.end()) return known->second;
+  return look_up(
+      {std::move(name), "program \"" + graph.name + "\"", work_of(graph), effort},
+      [&](Bench& bench, Effort chosen) { return bench.launch(*parts_.device->compile(graph), layer, chosen); });
 }
 
 Cost StepCosts::zero(Bytes bytes) {
@@ -242,7 +280,7 @@ std::string StepCosts::name_of_step(const RunPlan& plan) const {
   for (const VisitWork& visit : step_work(plan)) {
     for (const auto& launches : visit.launches) {
       std::string& name = names[launches.program];
-      if (name.empty()) name = name_of_launch(*launches.program);
+      if (name.empty()) name = name_of_launch(launches.program->program().graph);
       text << name << launches.count << "|";
     }
     for (const auto& copies :
@@ -251,7 +289,7 @@ std::string StepCosts::name_of_step(const RunPlan& plan) const {
     }
     if (visit.gathered.count > 0) text << "gathered " << visit.gathered.bytes << "|";
     if (visit.exchanged.count > 0) text << "exchanged " << visit.exchanged.bytes << "|";
-    if (visit.summed != nullptr) text << name_of_launch(*visit.summed) << "|";
+    if (visit.summed != nullptr) text << name_of_launch(visit.summed->program().graph) << "|";
   }
   text << name_of_update(blocks_of(parts_)) << " " << parts_.options.transfer.link_bandwidth << " "
        << parts_.options.transfer.prefetch << " " << parts_.options.device.execution;

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "device/peers.h"
@@ -44,6 +44,8 @@ class StepCosts {
 
   // Each returns no cost when the figure is missing and there is no session; missing() then names it.
   Cost launch(const device::Executable& program, LayerIndex layer, Effort effort = Effort::thorough);
+  // The same of a graph, which is compiled only where it is measured.
+  Cost launch(const compiler::Graph& graph, LayerIndex layer, Effort effort);
   Cost zero(Bytes bytes);
   Cost copy(Direction direction, Bytes bytes);
   // Of so many bytes that each device receives from its peers, all at once: of weights, and of gradients.
@@ -59,7 +61,7 @@ class StepCosts {
   std::optional<double> memory_bandwidth();
 
   // Of the figure in the calibration.
-  std::string name_of_launch(const device::Executable& program) const;
+  std::string name_of_launch(const compiler::Graph& graph) const;
   // A hash of all that the step of a plan with these parts consists of.
   std::string name_of_step(const RunPlan& plan) const;
 
@@ -102,7 +104,7 @@ class StepCosts {
   Calibration& calibration_;
   MeasuringSession* const session_;
   PieceRates own_rates_;
-  std::map<std::string, Cost> found_;  // what this object has given, by name
+  std::unordered_map<std::string, Cost> found_;  // what this object has given, by name
   bool announces_ = false;
   int measured_ = 0, cached_ = 0, estimated_ = 0;
   std::vector<std::string> missing_;

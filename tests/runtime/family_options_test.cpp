@@ -87,7 +87,10 @@ TEST(FamilyOptions, AreOfTheirArchitecture) {
       {"model.query_scale=24", {"gemma2", "llama"}},
       {"model.rope_theta=500000", {"llama", "bert"}},
       {"model.rope_local_theta=20000", {"gemma3", "gemma2"}},
-      {"model.rope_scaling=yarn", {"llama", "gpt2"}}};
+      {"model.rope_scaling=yarn", {"llama", "gpt2"}},
+      {"model.variant=S1", {"revbifpn", "gpt2"}},
+      {"model.image_size=64", {"revbifpn", "bert"}},
+      {"model.image_channels=1", {"revbifpn", "llama"}}};
   for (const auto& [key, architectures] : keys) {
     const auto with = [&](const char* architecture) {
       return refusal(
@@ -96,6 +99,31 @@ TEST(FamilyOptions, AreOfTheirArchitecture) {
     EXPECT_EQ(with(architectures.first), "(no BadInput)") << key;
     EXPECT_SAYS(with(architectures.second), "has no use for it") << key;
   }
+}
+
+TEST(FamilyOptions, OfImagesFollowFromTheVariant) {
+  const Options plain = resolved({"model.architecture=revbifpn"});
+  EXPECT_EQ(plain.model.image_size, 224);
+  EXPECT_EQ(plain.model.dropout, 0.25);
+  EXPECT_EQ(plain.model.labels, 1000);
+  EXPECT_EQ(plain.model.reversible, "float");
+  EXPECT_EQ(plain.model.layers, 17);
+  EXPECT_TRUE(plain.model.block_names.empty());
+  const Options again = runtime::resolve(plain);
+  EXPECT_EQ(to_toml(again), to_toml(plain));
+  EXPECT_EQ(again.model.blocks.size(), plain.model.blocks.size());
+  const Options set = resolved({"model.architecture=revbifpn", "model.variant=S6", "model.image_size=64",
+                                "model.dropout=0", "model.labels=2", "model.reversible=none"});
+  EXPECT_EQ(set.model.image_size, 64);
+  EXPECT_EQ(set.model.dropout, 0);
+  EXPECT_EQ(set.model.labels, 2);
+  EXPECT_EQ(set.model.reversible, "none");
+  EXPECT_EQ(set.model.layers, 26);
+  EXPECT_EQ(set.model.targets[0].below, 2);
+  EXPECT_SAYS(refusal({"model.architecture=revbifpn", "model.image_size=100"}), "multiple of 32 pixels");
+  EXPECT_SAYS(refusal({"model.architecture=revbifpn", "data.format=jsonl", "data.train=[\"x\"]"}), "reads images");
+  EXPECT_SAYS(refusal({"data.format=cifar10"}), "is of images");
+  EXPECT_SAYS(refusal({"data.augment=crop"}), "is for images");
 }
 
 TEST(FamilyOptions, OfLayersAndPositionsFitTogether) {

@@ -510,7 +510,7 @@ TEST_F(Paced, NegativeControlAHalvedProgramIsSeen) {
   Calibration calibration(file_, "test");
   const LayerIndex block = plan.model.block(2);
   const device::Executable& backward = *plan.programs.front()->of(block).backward;
-  const std::string name = StepCosts(plan, calibration, nullptr).name_of_launch(backward);
+  const std::string name = StepCosts(plan, calibration, nullptr).name_of_launch(backward.program().graph);
   const double half = 0.5 * *calibration.find(name);  // of what was measured, on a busy machine more than 6 ms
   calibration.set(name, half);
   calibration.save();

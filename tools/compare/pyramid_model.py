@@ -26,7 +26,8 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class RevBiFPN:
-    """The settings of include/l2l/revbifpn.h; by default those of S0. batch_norm(p, x, key, epsilon): of a channel each."""
+    """The settings of include/l2l/revbifpn.h; by default those of S0. batch_norm(p, x, key, epsilon): of a channel each;
+    in_stream(x): how a stream keeps the image, and what is added to it."""
     channels: tuple = (48, 64, 80, 160)
     kernels: tuple = (3, 5, 5, 5)
     widened: tuple = (0, 0, 0, 2)
@@ -42,6 +43,7 @@ class RevBiFPN:
     dropout: float = 0
     classes: int = 1000
     batch_norm: object = batch_norm
+    in_stream: object = lambda x: x
 
     @functools.cached_property
     def layers(self):
@@ -127,6 +129,14 @@ class RevBiFPN:
             x = x * F.hardsigmoid(linear(few, "expand"))[:, :, None, None]
         return self.convolution(p, x, f"{key}.project")
 
+    def stem(self, x):
+        n, height, width, colors = x.shape
+        channels = self.channels[0] // 16
+        x = torch.cat([x] * (channels // colors) + [x[..., :channels % colors]], 3)
+        x = x.reshape(n, height // 4, 4, width // 4, 4, channels).permute(0, 2, 4, 5, 1, 3)
+        x = x.reshape(n, 16 * channels, height // 4, width // 4)
+        return self.in_stream(x.contiguous(memory_format=torch.channels_last))
+
     def round(self, p, layer, *pyramid):
         """Layer `layer`, from the scales before it to those after it."""
         kind, _, scales = self.layers[layer - 1]
@@ -135,19 +145,20 @@ class RevBiFPN:
             for scale in range(scales):
                 first, second = pyramid[scale].chunk(2, 1)
                 f, g = self.residual(scale)
-                second = second + self.mbconv(p, first, layer, f)
-                first = first + self.mbconv(p, second, layer, g)
+                second = second + self.in_stream(self.mbconv(p, first, layer, f))
+                first = first + self.in_stream(self.mbconv(p, second, layer, g))
                 pyramid[scale] = torch.cat((first, second), 1)
             return pyramid
-        finer = [sum(self.mbconv(p, pyramid[start], layer, self.down(start, end)) for start in range(min(end, len(pyramid))))
-                 for end in range(scales)]
+        finer = [sum(self.in_stream(self.mbconv(p, pyramid[start], layer, self.down(start, end)))
+                     for start in range(min(end, len(pyramid)))) for end in range(scales)]
         pyramid = [new if scale >= len(pyramid) else pyramid[scale] + new for scale, new in enumerate(finer)]
 
-        def larger(start, end):
-            y = self.mbconv(p, pyramid[start], layer, self.up(start, end))
-            return F.interpolate(y, scale_factor=2 ** (start - end), mode="bilinear", align_corners=False)
+        return [pyramid[end] + sum(self.larger(p, pyramid[start], layer, start, end) for start in range(end + 1, scales))
+                for end in range(scales)]
 
-        return [pyramid[end] + sum(larger(start, end) for start in range(end + 1, scales)) for end in range(scales)]
+    def larger(self, p, x, layer, start, end):
+        y = self.mbconv(p, x, layer, self.up(start, end))
+        return self.in_stream(F.interpolate(y, scale_factor=2 ** (start - end), mode="bilinear", align_corners=False))
 
     def head(self, p, *pyramid):
         layer = len(self.layers) + 1
@@ -161,11 +172,7 @@ class RevBiFPN:
     def forward(self, p, x, checkpointed=False):
         """Logits of images [samples, height, width, channels]."""
         run = functools.partial(checkpoint, use_reentrant=False) if checkpointed else lambda function, *rest: function(*rest)
-        n, height, width, colors = x.shape
-        channels = self.channels[0] // 16
-        x = torch.cat([x] * (channels // colors) + [x[..., :channels % colors]], 3)
-        x = x.reshape(n, height // 4, 4, width // 4, 4, channels).permute(0, 2, 4, 5, 1, 3)
-        pyramid = [x.reshape(n, 16 * channels, height // 4, width // 4).contiguous(memory_format=torch.channels_last)]
+        pyramid = [self.stem(x)]
         for layer in range(1, len(self.layers) + 1):
             pyramid = run(self.round, p, layer, *pyramid)
         return run(self.head, p, *pyramid)

@@ -133,7 +133,7 @@ void Run::make_folder() {
 }
 
 void Run::begin(std::int64_t completed, std::int64_t steps) {
-  progress_.emplace(completed, steps, arguments_.quiet);
+  progress_.emplace(completed, steps, options_.model.head == "custom" ? "samples" : "tokens", arguments_.quiet);
   signals_.show_step(completed, 0);
 }
 
