@@ -18,10 +18,46 @@ struct Arrays : SlotArrays {
   std::uint32_t* words = take<std::uint32_t>(random_words_room(shape.padded_sequence));
 };
 
-// Turns scores[0, count) into e^(score - highest) and puts their sum into `sum`; returns the logsumexp.
+// Calls take(i, turn) for each vector of `count` elements, which are whole vectors, with turn = 0, 1, 2, 3, 0, ...:
+// four running results, none of which waits for the last step's.
+template <typename Take>
+inline __attribute__((always_inline)) void in_turns(std::int64_t count, const Take& take) {
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+#pragma GCC unroll 4
+    for (int turn = 0; turn < 4; ++turn) take(i + turn * kLanes, turn);
+  }
+#pragma GCC unroll 4
+  for (int turn = 0; turn < 4; ++turn) {
+    if (i + turn * kLanes < count) take(i + turn * kLanes, turn);
+  }
+}
+
+float largest_score(const float* scores, std::int64_t count) {
+  FloatVector largest[4];
+  for (FloatVector& each : largest) each = FloatVector{} + scores[0];
+  in_turns(count, [&](std::int64_t i, int turn) {
+    const FloatVector next = load_vector(scores + i);
+    largest[turn] = next > largest[turn] ? next : largest[turn];
+  });
+  for (int turn = 1; turn < 4; ++turn) largest[0] = largest[turn] > largest[0] ? largest[turn] : largest[0];
+  float lanes[kLanes];
+  store_vector(lanes, largest[0]);
+  return largest_of(lanes, kLanes);
+}
+
+// Turns scores[0, count), whole vectors, into e^(score - highest) and puts their sum, in sum_of()'s order, into `sum`;
+// returns the logsumexp.
 float exponentials(float* scores, std::int64_t count, float& sum) {
-  const float highest = largest_of(scores, count);
-  sum = sum_of(count, [=](std::int64_t j) { return scores[j] = fast_exp(scores[j] - highest); });
+  const float highest = largest_score(scores, count);
+  const VectorExp exp;
+  FloatVector partial[4] = {};
+  in_turns(count, [&](std::int64_t i, int turn) {
+    const FloatVector exponential = exp(load_vector(scores + i) - highest);
+    store_vector(scores + i, exponential);
+    partial[turn] += exponential;
+  });
+  sum = sum_of_lanes((partial[0] + partial[1]) + (partial[2] + partial[3]));
   return highest + std::log(sum);
 }
 
@@ -59,6 +95,7 @@ class Attention final : public AttentionKernel<Arrays> {
     for (std::int64_t i = begin; i < end; i += kQueryBlock) {
       const std::int64_t rows = std::min(kQueryBlock, end - i);
       load_head(shape_, head + i * stride, stride, rows, shape_.scale, arrays.queries);
+      for (std::int64_t row = i; row < i + rows; ++row) prefetch_head(shape_, y + row * shape_.hidden);
       attend_block(seen_rows, task, i, rows, mask, arrays, logsumexp);
       store_head(shape_, arrays.sums, rows, 1.0f, y + i * shape_.hidden, shape_.hidden);
     }

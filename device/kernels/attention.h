@@ -156,12 +156,21 @@ inline Partition query_parts(const AttentionShape& shape) {
   return {shape.sequence, (blocks + parts - 1) / parts * kQueryBlock};
 }
 
+// One head of a row, whose rows lie pages apart: no prefetcher of a processor foresees the next one.
+template <typename T>
+void prefetch_head(const AttentionShape& shape, const T* row) {
+  constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
+  for (std::int64_t d = 0; d < shape.head_dim; d += kLine) __builtin_prefetch(row + d);
+}
+
 // Rows [0, rows) of one head from a row-major matrix with `stride` elements per row, times `scale`, into
 // [rows][padded_dim], padded with zeros.
 template <typename T>
 void load_head(const AttentionShape& shape, const T* source, std::int64_t stride, std::int64_t rows, float scale,
                float* destination) {
+  constexpr std::int64_t kAhead = 8;
   for (std::int64_t row = 0; row < rows; ++row) {
+    if (row + kAhead < rows) prefetch_head(shape, source + (row + kAhead) * stride);
     const T* from = source + row * stride;
     float* to = destination + row * shape.padded_dim;
 #pragma omp simd

@@ -92,6 +92,8 @@ class AttentionBackward final : public AttentionKernel<Arrays> {
   void take_queries(Operands operands, std::int64_t task, std::int64_t i, const DropoutMask& mask,
                     const Arrays& arrays) const {
     const std::int64_t rows = std::min(kQueryBlock, shape_.sequence - i), dim = shape_.padded_dim;
+    T* const dq = gradient_of(operands, task) + i * shape_.width + shape_.first_column(task);
+    for (std::int64_t row = 0; row < rows; ++row) prefetch_head(shape_, dq + row * shape_.width);
     const T* y = as<T>(operands[2]) + (shape_.first_row(task) + i) * shape_.hidden + shape_.first_column(task);
     for (std::int64_t row = 0; row < rows; ++row) {
       arrays.products[row] = dot(arrays.dy + (i + row) * dim, y + row * shape_.hidden);
@@ -104,8 +106,7 @@ class AttentionBackward final : public AttentionKernel<Arrays> {
       score_gradients(block, seen, task, logsumexp, mask, arrays);
       add_gradients(block, seen, /*begins=*/j == first, arrays);
     }
-    store_head(shape_, arrays.dq, rows, shape_.scale,
-               gradient_of(operands, task) + i * shape_.width + shape_.first_column(task), shape_.width);
+    store_head(shape_, arrays.dq, rows, shape_.scale, dq, shape_.width);
   }
 
   float dot(const float* dy, const T* y) const {
@@ -157,10 +158,11 @@ class AttentionBackward final : public AttentionKernel<Arrays> {
   }
 
   static void differentiate(float* scores, float* dscores, std::int64_t count, float logsumexp, float product) {
-#pragma omp simd
-    for (std::int64_t j = 0; j < count; ++j) {
-      scores[j] = fast_exp(scores[j] - logsumexp);
-      dscores[j] = scores[j] * (dscores[j] - product);
+    const VectorExp exp;
+    for (std::int64_t j = 0; j < count; j += kLanes) {
+      const FloatVector probabilities = exp(load_vector(scores + j) - logsumexp);
+      store_vector(scores + j, probabilities);
+      store_vector(dscores + j, probabilities * (load_vector(dscores + j) - product));
     }
   }
 

@@ -72,10 +72,10 @@ def write_digits(folder):
 
 def run_l2l(a, folder, kind, seed, steps):
     """Losses of all steps, share of held-out digits that are right, and the checkpoint."""
-    config, metrics = folder / "run.toml", folder / "metrics"
+    config, metrics = folder / "run.toml", folder / f"{kind}-{steps}.jsonl"
     config.write_text(CONFIG.format(kind=kind, batch=a.batch, rate=RATE, decay=DECAY, seed=seed, steps=steps))
     out = subprocess.run([a.tools.resolve() / "l2l-train", config.name, "--quiet", "--metrics", metrics.name], cwd=folder, check=True,
-                         capture_output=True, text=True).stdout
+                         stdout=subprocess.PIPE, text=True).stdout
     lines = [json.loads(line) for line in metrics.read_text().splitlines()] if steps > 0 else []
     losses = [line["loss"] for line in lines if "step_ms" in line]
     checkpoint = max((folder / f"{kind}-{steps}").glob("step-*"))
