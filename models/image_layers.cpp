@@ -44,11 +44,14 @@ RevbifpnSettings settings_of(const ModelOptions& model, bool has_dropout) {
 }  // namespace
 
 ModelOptions with_image_layers(ModelOptions model, bool has_dropout) {
+  if ((!model.blocks.empty() && !model.loss) || model.reserve) {
+    throw BadInput("model.blocks: the layers of " + model.architecture +
+                   " follow from its keys; a program's own take model.architecture = \"custom\"");
+  }
   const RevbifpnSettings settings = settings_of(model, has_dropout);
   model.image_size = settings.image[0];
   model.dropout = settings.dropout;
   if (model.metrics.empty()) model.metrics = {right_among_first("accuracy", 1), right_among_first("accuracy_top5", 5)};
-  if (!model.blocks.empty()) return model;
   ModelOptions described = revbifpn(settings, model.reversible);
   model.blocks = std::move(described.blocks);
   model.inputs = std::move(described.inputs);

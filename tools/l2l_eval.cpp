@@ -78,6 +78,9 @@ int evaluate(const Arguments& arguments) {
   if (model.is_checkpoint) options = runtime::with_its_positions(options);
   for (const std::string& assignment : arguments.assignments) set_option(options, assignment);
   options.data.validation = arguments.data;
+  if (options.model.head == "custom" && !arguments.tokens.empty()) {
+    throw BadInput("--tokens: a model of images takes none; give --data");
+  }
   runtime::expand_home(options);
   const std::vector<std::int32_t> tokens =
       arguments.tokens.empty() ? std::vector<std::int32_t>() : read_tokens(arguments.tokens);

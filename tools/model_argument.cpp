@@ -25,7 +25,7 @@ Options options_of_model(const std::filesystem::path& path, ModelArgument& model
   options.data.train.clear();
   options.data.source.clear();
   options.data.validation.clear();
-  // The layers of a model of images can be built for two and more, which their batch norms need to be trained.
+  // A batch norm cannot be built for a microbatch of one pixel.
   options.batch = {.micro_batch = options.model.head == "custom" ? 8 : 1, .micro_batches = 1};
   options.distributed.nodes = 0;  // however many have trained it
   options.device.count = 1;

@@ -156,7 +156,7 @@ inline Partition query_parts(const AttentionShape& shape) {
   return {shape.sequence, (blocks + parts - 1) / parts * kQueryBlock};
 }
 
-// One head of a row, whose rows lie pages apart: no prefetcher of a processor foresees the next one.
+// One head of a row. The next row may lie pages away, where no prefetcher of a processor foresees it.
 template <typename T>
 void prefetch_head(const AttentionShape& shape, const T* row) {
   constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));

@@ -21,12 +21,6 @@ constexpr std::size_t kCifarPlane = kCifarSide * kCifarSide, kCifarImage = 3 * k
 std::size_t label_bytes(Cifar kind) { return kind == Cifar::ten ? 1 : 2; }  // the last of which is the label
 std::size_t record_bytes(Cifar kind) { return label_bytes(kind) + kCifarImage; }
 
-std::vector<std::string> array_files(const std::vector<DataFile>& files) {
-  std::vector<std::string> names;
-  for (const DataFile& file : files) names.push_back(file.path.string());
-  return names;
-}
-
 // Images or labels of a file, numbered in all files.
 struct ArrayPart {
   std::string file;
@@ -92,7 +86,7 @@ class ArraySet : public ImageSet {
 class CifarSet final : public ArraySet {
  public:
   CifarSet(const std::vector<DataFile>& files, Cifar kind, const std::string& key)
-      : ArraySet(key, array_files(files)), kind_(kind) {
+      : ArraySet(key, paths_of(files)), kind_(kind) {
     shape_ = {kCifarSide, kCifarSide, 3};
     classes_ = kind == Cifar::ten ? 10 : 100;
     for (const DataFile& file : files) {
@@ -101,7 +95,7 @@ class CifarSet final : public ArraySet {
       add_labels(*input, records);
       add(std::move(input), records, 0, files.size());
     }
-    identify(array_files(files));
+    identify(paths_of(files));
   }
 
   ImageShape read(std::uint64_t image, std::vector<std::uint8_t>& pixels) const override {
@@ -148,7 +142,7 @@ std::int64_t integer_of(std::span<const std::uint8_t> bytes, const formats::NpyH
 
 class NpyImages final : public ArraySet {
  public:
-  NpyImages(const std::vector<DataFile>& files, const std::string& key) : ArraySet(key, array_files(files)) {
+  NpyImages(const std::vector<DataFile>& files, const std::string& key) : ArraySet(key, paths_of(files)) {
     for (const DataFile& file : files) {
       auto input = std::make_unique<const InputFile>(file.path);
       const formats::NpyHeader header = formats::read_npy_header(*input);
@@ -160,7 +154,7 @@ class NpyImages final : public ArraySet {
     }
     require_pairs();
     classes_ = *std::ranges::max_element(labels_) + 1;
-    identify(array_files(files));
+    identify(paths_of(files));
   }
 
   ImageShape read(std::uint64_t image, std::vector<std::uint8_t>& pixels) const override {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kFractionBits = 32 - 8 - 2;  // of weights, which then add up to 1
 
-// The filters of a row's or column's outputs: output i is the sum over inputs from first[i] on, by weights.
+// The filters of a row's or column's outputs: output i is the sum over inputs from taps[i].first on, by weights.
 struct Filters {
   struct Taps {
     int first = 0, count = 0;

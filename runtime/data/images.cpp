@@ -26,29 +26,25 @@ std::string lower_extension(const std::string& file) {
   return extension;
 }
 
-std::vector<std::string> paths_of(const std::vector<DataFile>& files) {
-  std::vector<std::string> names;
-  for (const DataFile& file : files) names.push_back(file.path.string());
-  return names;
-}
-
 // Decoded when they are read.
 class PngSet final : public ImageSet {
  public:
   PngSet(const std::vector<DataFile>& files, const std::string& key)
       : ImageSet(key, paths_of(files)), files_(paths_of(files)) {
     std::map<std::string, std::int32_t> folders;
-    for (const std::string& file : files_) folders.emplace(class_folder(file), 0);
+    std::vector<std::string> folder_of;
+    for (const std::string& file : files_) folders.emplace(folder_of.emplace_back(class_folder(file)), 0);
     for (auto& [name, number] : folders) {
       number = static_cast<std::int32_t>(class_names_.size());
       class_names_.push_back(name);
     }
     classes_ = static_cast<std::int32_t>(class_names_.size());
     Hash64 hash;
+    formats::png_shape(files_[0]);  // before a run begins, as are those that may be something else
     for (const DataFile& file : files) {
-      const std::string folder = class_folder(file.path.string());
+      const std::string& folder = folder_of[labels_.size()];
+      if (lower_extension(files_[labels_.size()]) != ".png") formats::png_shape(file.path);
       labels_.push_back(folders.at(folder));
-      if (lower_extension(files_[labels_.size() - 1]) != ".png") formats::png_shape(file.path);  // before a run begins
       const std::string facts = folder + "/" + file.path.filename().string() + " " + std::to_string(file.bytes) + "\n";
       hash.update(std::as_bytes(std::span(facts)));
     }
@@ -73,7 +69,7 @@ class PngSet final : public ImageSet {
   const std::vector<std::string> files_;
 };
 
-// Files of which the first has another extension than one that follows.
+// Throws where files have different extensions.
 void require_one_kind(const std::vector<std::string>& names, const std::string& key) {
   const auto other = std::ranges::find_if(
       names, [&](const std::string& name) { return lower_extension(name) != lower_extension(names.front()); });
@@ -101,6 +97,34 @@ std::string format_by_names(const std::vector<DataFile>& files, const std::strin
                  of_file(names.front(), key));
 }
 
+// Appends the PNG files in `folder` and below it. Links to folders are followed, unless they lead to one of `above`.
+void add_png_files(const fs::path& folder, std::vector<fs::path>& above, std::vector<std::string>& names) {
+  std::error_code error;
+  const fs::path canonical = fs::canonical(folder, error);
+  if (std::ranges::find(above, canonical) != above.end()) return;
+  above.push_back(canonical);
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    const fs::path& path = entry->path();
+    if (path.filename().string().starts_with('.')) continue;
+    if (entry->is_directory(ignored)) {
+      add_png_files(path, above, names);
+    } else if (lower_extension(path.string()) == ".png") {
+      names.push_back(path.string());
+    }
+  }
+  if (error) throw BadInput(folder.string() + ": cannot be searched: " + error.message());
+  above.pop_back();
+}
+
+std::vector<std::string> png_files_below(const std::string& folder) {
+  std::vector<fs::path> above;
+  std::vector<std::string> names;
+  add_png_files(folder, above, names);
+  std::ranges::sort(names);
+  return names;
+}
+
 // Names of files; of a directory those of its PNG files, so that no other image format may have directories.
 std::vector<std::string> without_directories(const std::vector<std::string>& patterns, const std::string& key,
                                              const std::string& format) {
@@ -114,7 +138,7 @@ std::vector<std::string> without_directories(const std::vector<std::string>& pat
         names.push_back(name);
         continue;
       }
-      const std::vector<std::string> below = expand_pattern(in_folder(name, "**/*.[pP][nN][gG]"));
+      const std::vector<std::string> below = naming_key(key, [&] { return png_files_below(name); });
       if (below.empty()) {
         throw BadInput(key + ": " + name + ": no file *.png lies in this directory or below it; name another, or files",
                        of_file(name, key));
@@ -131,6 +155,12 @@ std::string key_and_files(const std::string& key, const std::vector<std::string>
 }
 
 }  // namespace
+
+std::vector<std::string> paths_of(const std::vector<DataFile>& files) {
+  std::vector<std::string> names;
+  for (const DataFile& file : files) names.push_back(file.path.string());
+  return names;
+}
 
 ImageSet::ImageSet(const std::string& key, const std::vector<std::string>& files)
     : key_(key), description_(key_and_files(key, files)) {}

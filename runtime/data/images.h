@@ -9,10 +9,13 @@
 #include "core/bytes.h"
 #include "formats/png_file.h"
 #include "l2l/errors.h"
+#include "runtime/data/data_files.h"
 
 namespace l2l::runtime {
 
 using formats::ImageShape;
+
+std::vector<std::string> paths_of(const std::vector<DataFile>& files);
 
 // Immutable and thread-safe. Errors are BadInput and name the key ("data.train"), the file and the way out.
 class ImageSet {
@@ -29,7 +32,7 @@ class ImageSet {
   // Classes that the files themselves tell of: folders; CIFAR's 10 or 100; else the largest label and one.
   std::int32_t classes() const { return classes_; }
   // Of arrays and CIFAR: XXH64 of what the files contain. Of PNG files, which are not read: XXH64 of each one's folder,
-  // name, size and class.
+  // name and size.
   std::uint64_t identity() const { return identity_; }
   virtual Bytes bytes() const { return labels_.capacity() * sizeof labels_[0]; }  // of memory
   const std::string& key() const { return key_; }

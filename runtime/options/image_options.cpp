@@ -37,6 +37,12 @@ Options with_classes(Options options, const ImageSets& images) {
   const auto set = [&](const char* key) {
     if (!is_set(options, key)) options.given.emplace_back(key);
   };
+  const bool counts = !is_set(options, "model.labels") && model.label_names.empty();
+  if (counts && tells->class_names().size() == 1) {
+    throw BadInput(tells->description() + ": all images lie in one folder, \"" + tells->class_names()[0] +
+                       "\", and a folder is a class: give each class one of its own, or name all by model.label_names",
+                   of_key(tells->key()));
+  }
   if (model.label_names.empty() && !tells->class_names().empty()) {
     model.label_names = tells->class_names();
     set("model.label_names");
@@ -47,9 +53,8 @@ Options with_classes(Options options, const ImageSets& images) {
     set("model.labels");
   }
   if (names == 0 || names == model.labels) return options;
-  throw BadInput("model.labels = " + std::to_string(model.labels) + ", but " + tells->description() +
-                     " has folders of " + std::to_string(names) +
-                     " classes: remove it, or name all classes by model.label_names",
+  throw BadInput("model.labels = " + std::to_string(model.labels) + ", but " + tells->description() + " has names of " +
+                     std::to_string(names) + " classes: remove it, or name all classes by model.label_names",
                  of_key("model.labels"));
 }
 
@@ -57,6 +62,12 @@ std::shared_ptr<const ImageSource> image_source(std::shared_ptr<const ImageSet> 
                                                 bool trains) {
   if (!images) return nullptr;
   const ModelOptions& model = options.model;
+  if (!images->class_names().empty() && model.label_names.empty()) {
+    throw BadInput(images->description() +
+                       ": folders name the classes here, and the training data number theirs: "
+                       "set model.label_names to the names in the order of the numbers",
+                   of_key("model.label_names"));
+  }
   const auto side = static_cast<int>(model.image_size);
   return std::make_shared<ImageSource>(
       std::move(images),

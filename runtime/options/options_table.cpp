@@ -15,8 +15,8 @@ constexpr std::int64_t kMostSteps = 1'000'000'000'000;
 constexpr std::int64_t kMostThreads = 1024;
 constexpr std::int64_t kMostNodes = 4096;
 
-const std::vector<std::string_view> kDataFormats = {"auto",   "text",     "jsonl", "csv",      "tsv",
-                                                    "tokens", "tokens32", "llm.c", "megatron", "npy",
+const std::vector<std::string_view> kDataFormats = {"auto",   "text",     "jsonl",   "csv",      "tsv",
+                                                    "tokens", "tokens32", "llm.c",   "megatron", "npy",
                                                     "png",    "cifar10",  "cifar100"};
 const std::vector<std::string_view> kTasks = {"", "cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli"};
 const std::vector<std::string_view> kLearn = {"all", "completion", "assistant"};

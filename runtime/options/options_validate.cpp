@@ -89,14 +89,47 @@ void check_masking(const Options& options) {
   }
 }
 
+bool is_image_format(const std::string& format) {
+  return format == "png" || format == "cifar10" || format == "cifar100";
+}
+
+// Keys of texts and of transformers, which a model of images does not read. `options`: as they are read, with what
+// follows from the architecture.
+void check_unused(const Options& given, const Options& options) {
+  if (!models::architecture_of(options.model.architecture).images) return;
+  const Options plain;
+  const auto refuse = [&](const std::string& key) {
+    throw BadInput(key + " = " + runtime::value_of(given, key) + " is set, but " + options.model.architecture +
+                   " has no use for it: remove it");
+  };
+  for (const char* const key : {"model.layers", "model.hidden", "model.heads", "model.vocabulary", "model.sequence"}) {
+    const std::string value = runtime::value_of(given, key);
+    if (value != runtime::value_of(plain, key) && value != runtime::value_of(options, key)) refuse(key);
+  }
+  for (const char* const key : {"model.intermediate", "model.norm_epsilon", "model.activation", "model.tie_embeddings",
+                                "model.attention", "data.separator", "data.columns", "data.label", "data.learn",
+                                "data.template", "data.buckets", "data.tokenizer", "data.masked", "data.mask_token"}) {
+    if (runtime::value_of(given, key) != runtime::value_of(plain, key)) refuse(key);
+  }
+  if (options.data.samples != "auto" && options.data.samples != "stream") refuse("data.samples");
+  if (options.data.augment != "none" && options.data.train.empty() && options.data.train_source) {
+    throw BadInput("data.augment is for image files, and a program's own source augments what it reads: remove it");
+  }
+}
+
 // Files of images are for models of images, and no others for these.
 void check_images(const Options& options, bool named) {
   const DataOptions& data = options.data;
   const bool images = models::architecture_of(options.model.architecture).images;
-  const bool format = data.format == "png" || data.format == "cifar10" || data.format == "cifar100";
-  if (!images && format) {
-    throw BadInput("data.format = \"" + data.format + "\" is of images, but model.architecture = \"" +
-                   options.model.architecture + "\"; set \"revbifpn\"");
+  const bool format = is_image_format(data.format);
+  const auto refuse_format = [&](const std::string& key, const std::string& name) {
+    throw BadInput(key + " = \"" + name + "\" is of images, but model.architecture = \"" + options.model.architecture +
+                   "\"; set \"revbifpn\"");
+  };
+  if (!images && format) refuse_format("data.format", data.format);
+  for (std::size_t i = 0; i < data.source.size() && !images; ++i) {
+    const std::string key = "data.source " + std::to_string(i + 1) + ": format";
+    if (is_image_format(data.source[i].format)) refuse_format(key, data.source[i].format);
   }
   if (!images && data.augment != "none") {
     throw BadInput("data.augment = \"" + data.augment + "\" is for images, but model.architecture = \"" +
@@ -341,6 +374,7 @@ void check_all(const Options& given) {
   for (const runtime::Key& key : runtime::option_keys(copy)) runtime::check_value(key);
   const Options options = runtime::with_pretrained_model(given);
   const BatchOptions batch = runtime::resolved(options.batch, options.device.count);
+  check_unused(given, options);
   models::check_model(options.model);
   check_image_batch(options.model, batch);
   check_sizes(options.model, batch);

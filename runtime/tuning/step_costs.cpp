@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 #include <string_view>
+#include <type_traits>
 
 #include "runtime/tuning/cost_bench.h"
 
@@ -38,6 +39,8 @@ class Text {
     }
     return *this;
   }
+  Text& operator<<(char) = delete;
+  Text& operator<<(double) = delete;
   Text& operator<<(float number) {
     char digits[32];
     text_.append(digits, std::to_chars(digits, digits + sizeof digits, number, std::chars_format::general, 9).ptr);

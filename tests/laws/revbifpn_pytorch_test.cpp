@@ -120,7 +120,7 @@ struct Limits {
   std::size_t above = 0;  // tensors that may be above 1e-5
 };
 
-constexpr Limits kFixedInFp32{.loss = 1e-5, .median = 1e-4, .most = 1e-3, .above = 2000};
+constexpr Limits kFixedInFp32{.loss = 1e-5, .median = 1e-4, .most = 1e-3, .above = 1300};
 
 // "" or what is beyond them. `off`: the largest first.
 std::string beyond(const Limits& limits, const std::vector<Off>& off) {
@@ -411,16 +411,19 @@ TEST(RevbifpnAgainstPyTorchNegativeControl, OneOtherParameterIsCaught) {
 
 // Elements in another order have the same norm.
 TEST(RevbifpnAgainstPyTorchNegativeControl, GradientsInAnotherOrderAreCaught) {
+  int rotated = 0;
   for (const auto& [name, values] : Relay("none").train().gradients) {
     Tensor other = values;
     std::ranges::rotate(other, other.begin() + 1);
     const double changed = distance(other, values);
     if (changed < 1e-3 || norm_of(values) < 1e-6) continue;
+    ++rotated;
     const auto summary = summary_of(name, values), found = summary_of(name, other);
     double most = 0;
     for (std::size_t i = 0; i < summary.size(); ++i) most = std::max(most, std::abs(summary[i] - found[i]));
     EXPECT_GT(most, 1e-2 * changed * norm_of(values)) << described(name);
   }
+  EXPECT_GT(rotated, 1000);
 }
 
 }  // namespace

@@ -87,10 +87,7 @@ TEST(FamilyOptions, AreOfTheirArchitecture) {
       {"model.query_scale=24", {"gemma2", "llama"}},
       {"model.rope_theta=500000", {"llama", "bert"}},
       {"model.rope_local_theta=20000", {"gemma3", "gemma2"}},
-      {"model.rope_scaling=yarn", {"llama", "gpt2"}},
-      {"model.variant=S1", {"revbifpn", "gpt2"}},
-      {"model.image_size=64", {"revbifpn", "bert"}},
-      {"model.image_channels=1", {"revbifpn", "llama"}}};
+      {"model.rope_scaling=yarn", {"llama", "gpt2"}}};
   for (const auto& [key, architectures] : keys) {
     const auto with = [&](const char* architecture) {
       return refusal(
@@ -120,6 +117,22 @@ TEST(FamilyOptions, OfImagesFollowFromTheVariant) {
   EXPECT_EQ(set.model.reversible, "none");
   EXPECT_EQ(set.model.layers, 26);
   EXPECT_EQ(set.model.targets[0].below, 2);
+  Options changed = plain;  // has layers for what it was
+  changed.model.labels = 7;
+  EXPECT_EQ(runtime::resolve(changed).model.targets[0].below, 7);
+  changed.model.blocks = {{.id = 0, .type = "own", .build = plain.model.blocks[0].build}};
+  changed.model.loss = nullptr;
+  EXPECT_SAYS(runtime::test::bad_input([&] { runtime::resolve(changed); }), "follow from its keys");
+  for (const char* const key : {"model.hidden=512", "model.layers=3", "model.activation=silu", "data.label=x",
+                                "data.tokenizer=nowhere", "data.samples=padded"}) {
+    EXPECT_SAYS(refusal({"model.architecture=revbifpn", key}), "has no use for it") << key;
+  }
+  for (const char* const key : {"model.variant=S1", "model.image_size=64", "model.image_channels=1"}) {
+    EXPECT_EQ(refusal({"model.architecture=revbifpn", key}), "(no BadInput)") << key;
+    EXPECT_SAYS(refusal({key}), "gpt2 has no use for it") << key;
+  }
+  EXPECT_EQ(refusal({"model.architecture=revbifpn", "model.layers=17", "model.hidden=1"}), "(no BadInput)");
+  EXPECT_SAYS(refusal({"data.source=[{train=[\"x\"], format=\"png\"}]"}), "is of images");
   EXPECT_SAYS(refusal({"model.architecture=revbifpn", "model.image_size=100"}), "multiple of 32 pixels");
   EXPECT_SAYS(refusal({"model.architecture=revbifpn", "data.format=jsonl", "data.train=[\"x\"]"}), "reads images");
   EXPECT_SAYS(refusal({"data.format=cifar10"}), "is of images");

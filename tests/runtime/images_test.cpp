@@ -270,5 +270,14 @@ TEST_F(ImageFiles, ManyArrays) {
   EXPECT_EQ(text_of(pixels(*set, 149)), counting(4, 249));
 }
 
+TEST_F(ImageFiles, LinksToFoldersAreFollowedOnce) {
+  for (const char* const name : {"all/cat/1.png", "all/dog/2.png", "some/ox/3.png"}) data_.write(name, png(0));
+  std::filesystem::create_directory_symlink(data_.path("all/cat"), data_.path("some/cat"));
+  std::filesystem::create_directory_symlink(data_.path("some"), data_.path("some/ox/again"));
+  if (refused({"some"}) != "(no BadInput)") GTEST_SKIP() << "this build has no libpng";
+  EXPECT_EQ(open({"some"})->class_names(), (Names{"cat", "ox"}));
+  EXPECT_EQ(labels({"some"}), (std::vector<std::int32_t>{0, 1}));
+}
+
 }  // namespace
 }  // namespace l2l::runtime::images_test

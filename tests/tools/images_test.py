@@ -116,8 +116,16 @@ class Images(unittest.TestCase):
         evaluation = json.loads(self.tool("l2l-eval", "saved", "--data", "images/stands").stdout)
         self.assertEqual(set(evaluation["metrics"]), {"accuracy", "accuracy_top5"})
         self.assertEqual(evaluation["metrics"]["accuracy_top5"], 1, "there are three classes")
+        self.config('["images.bin"]')
+        refused = self.train("--set", 'data.validation=["images"]', status=2)
+        self.assertIn("model.label_names", refused.stderr)
+        names = 'model.label_names=["without", "stands", "lies", "a", "b", "c", "d", "e", "f", "g"]'
+        self.train("--set", 'data.validation=["images"]', "--set", names)
+        self.config('["images/lies"]')
+        self.assertIn("all images lie in one folder", self.train(status=2).stderr)
+        self.config()
         refused = self.train("--set", 'data.validation=["images.bin"]', "--set", "model.labels=2", status=2)
-        self.assertIn("model.labels", refused.stderr)
+        self.assertIn("model.labels = 2, but", refused.stderr)
 
     def test_a_run_that_is_killed_sees_the_same_images(self):
         steps = ("--set", "run.steps=12")
@@ -148,7 +156,7 @@ class Images(unittest.TestCase):
         directory = ("--set", 'checkpoint.directory="saved"')
         self.train("--quiet", *directory)
         more = ("--quiet", "--resume", "saved", *directory, "--set", "run.steps=4")
-        self.assertIn("model.variant", self.train(*more, "--set", "model.variant=S1", status=2).stderr)
+        self.assertIn("cannot go on with model.variant", self.train(*more, "--set", "model.variant=S1", status=2).stderr)
         self.assertIn("--allow-change data.augment", self.train(*more, "--set", "data.augment=crop", status=2).stderr)
         self.assertIn("--allow-change model.image_size", self.train(*more, "--set", "model.image_size=64", status=2).stderr)
         self.train(*more, "--set", "model.image_size=64", "--allow-change", "model.image_size")
@@ -179,6 +187,7 @@ class Images(unittest.TestCase):
             with self.subTest(model):
                 self.config(model=model)
                 self.assertIn(message, self.train(status=2).stderr)
+        self.assertEqual([name for name in os.listdir(self.path) if name == "checkpoints"], [])
         self.config()
         self.assertIn("broken.png", self.tool("l2l-train", "run.toml", "--set", "run.steps=40", status=2).stderr)
         (self.path / "run.toml").write_text('[model]\nlayers = 1\n[data]\ntrain = ["text.txt"]\naugment = "crop"\n')
