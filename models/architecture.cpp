@@ -270,9 +270,9 @@ void check_model(const ModelOptions& model) {
   check_reserve(model);
   const bool custom = architecture.custom;
   if (custom != (model.head == "custom")) {
-    throw BadInput(show("head", model.head) + " with " + show("architecture", model.architecture) + ": " +
-                   (architecture.images ? "it has a head of its own; leave model.head out"
-                                        : "\"custom\" is both or neither"));
+    throw BadInput(
+        show("head", model.head) + " with " + show("architecture", model.architecture) + ": " +
+        (architecture.images ? "it has a head of its own; leave model.head out" : "\"custom\" is both or neither"));
   }
   if (!custom && (!model.inputs.empty() || !model.targets.empty() || model.loss)) {
     throw BadInput("model.inputs, targets and loss are for model.architecture = \"custom\"; it is " +

@@ -22,7 +22,77 @@ Augmentation augmentation_of(const std::string& name) {
   return name == "crop" ? Augmentation::crop : Augmentation::none;
 }
 
+bool is_image_format(const std::string& format) {
+  return format == "png" || format == "cifar10" || format == "cifar100";
+}
+
+// Keys of texts and of transformers, which a model of images does not read. `options`: as they are read, with what
+// follows from the architecture.
+void check_unused(const Options& given, const Options& options) {
+  if (!models::architecture_of(options.model.architecture).images) return;
+  const Options plain;
+  const auto refuse = [&](const std::string& key) {
+    throw BadInput(key + " = " + value_of(given, key) + " is set, but " + options.model.architecture +
+                   " has no use for it: remove it");
+  };
+  for (const char* const key : {"model.layers", "model.hidden", "model.heads", "model.vocabulary", "model.sequence"}) {
+    const std::string value = value_of(given, key);
+    if (value != value_of(plain, key) && value != value_of(options, key)) refuse(key);
+  }
+  for (const char* const key : {"model.intermediate", "model.norm_epsilon", "model.activation", "model.tie_embeddings",
+                                "model.attention", "data.separator", "data.columns", "data.label", "data.learn",
+                                "data.template", "data.buckets", "data.tokenizer", "data.masked", "data.mask_token"}) {
+    if (value_of(given, key) != value_of(plain, key)) refuse(key);
+  }
+  if (options.data.samples != "auto" && options.data.samples != "stream") refuse("data.samples");
+  if (options.data.augment != "none" && options.data.train.empty() && options.data.train_source) {
+    throw BadInput("data.augment is for image files, and a program's own source augments what it reads: remove it");
+  }
+}
+
+// Files of images are for models of images, and no others for these.
+void check_files(const Options& options) {
+  const DataOptions& data = options.data;
+  const bool named = !data.train.empty() || !data.source.empty() || !data.validation.empty();
+  const bool images = models::architecture_of(options.model.architecture).images;
+  const bool format = is_image_format(data.format);
+  const auto refuse_format = [&](const std::string& key, const std::string& name) {
+    throw BadInput(key + " = \"" + name + "\" is of images, but model.architecture = \"" + options.model.architecture +
+                   "\"; set \"revbifpn\"");
+  };
+  if (!images && format) refuse_format("data.format", data.format);
+  for (std::size_t i = 0; i < data.source.size() && !images; ++i) {
+    const std::string key = "data.source " + std::to_string(i + 1) + ": format";
+    if (is_image_format(data.source[i].format)) refuse_format(key, data.source[i].format);
+  }
+  if (!images && data.augment != "none") {
+    throw BadInput("data.augment = \"" + data.augment + "\" is for images, but model.architecture = \"" +
+                   options.model.architecture + "\"; remove it");
+  }
+  if (!images || !named) return;
+  if (!format && data.format != "auto" && data.format != "npy") {
+    throw BadInput("data.format = \"" + data.format + "\": " + options.model.architecture +
+                   " reads images; set \"auto\", \"png\", \"cifar10\", \"cifar100\" or \"npy\"");
+  }
+  if (!data.source.empty()) throw BadInput("[[data.source]] mixes text; name all images by data.train");
+}
+
+// A batch norm needs two pixels.
+void check_batch(const ModelOptions& model, const BatchOptions& batch) {
+  constexpr std::int64_t kCoarsest = 32;  // pixels of the image for one of the coarsest scale, along each side
+  if (!models::architecture_of(model.architecture).images || batch.micro_batch > 1) return;
+  if (model.image_size > kCoarsest) return;
+  throw BadInput("batch.micro_batch = 1 with model.image_size = " + std::to_string(model.image_size) +
+                 ": the coarsest scale is one pixel, which has no variance to norm it by; set one of them higher");
+}
+
 }  // namespace
+
+void check_image_options(const Options& given, const Options& options, const BatchOptions& batch) {
+  check_unused(given, options);
+  check_files(options);
+  check_batch(options.model, batch);
+}
 
 ImageSets find_images(const Options& options) {
   if (!models::architecture_of(options.model.architecture).images) return {};

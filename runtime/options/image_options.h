@@ -1,4 +1,4 @@
-// Image files that options of a model of images name, and the classes that follow from them.
+// Options of a model of images: what they may say, the files that they name, and the classes that follow from these.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,10 @@
 #include "runtime/data/images.h"
 
 namespace l2l::runtime {
+
+// Throws BadInput where keys of other data and models are set for a model of images, or keys of images for another one.
+// `options`: `given` with what follows from the architecture.
+void check_image_options(const Options& given, const Options& options, const BatchOptions& batch);
 
 struct ImageSets {
   std::shared_ptr<const ImageSet> train, validation;  // those that are named
