@@ -70,8 +70,13 @@ constexpr std::array<Architecture, 9> kArchitectures = {{
 }};
 
 constexpr std::array<Architecture, 2> kCustom = {
-    {{.name = "revbifpn", .custom = true, .images = true, .learned_positions = true, .activation = "gelu"},
-     {.name = "custom", .custom = true, .learned_positions = true, .activation = "gelu"}}};
+    {{.name = "revbifpn",
+      .model_type = "",
+      .custom = true,
+      .images = true,
+      .learned_positions = true,
+      .activation = "gelu"},
+     {.name = "custom", .model_type = "", .custom = true, .learned_positions = true, .activation = "gelu"}}};
 
 std::string show(std::string_view key, std::int64_t value) {
   return "model." + std::string(key) + " = " + std::to_string(value);

@@ -254,13 +254,13 @@ TEST_F(ImageSamples, IdentityTellsTheImages) {
 
 TEST_F(ImageSamples, ClassesAreThoseThatAreNamed) {
   for (const char* const name : {"train/cat/1.png", "train/dog/1.png"}) data_.write(name, png(0));
-  const auto set = open_image_set({data_.path("train")}, "data.train", "auto");
+  std::shared_ptr<const ImageSet> set;
+  const std::string said = bad_input([&] { set = open_image_set({data_.path("train")}, "data.train", "auto"); });
+  if (said.find("-Dpng") != std::string::npos) GTEST_SKIP() << "this build has no libpng";
   const auto class_of = [&](std::uint64_t image, const ImageSettings& settings) {
     const ImageSource source(set, settings);
     return read(source, settings, image, 0).label;
   };
-  std::vector<std::uint8_t> pixels;
-  if (bad_input([&] { set->read(0, pixels); }) != "(no BadInput)") GTEST_SKIP() << "this build has no libpng";
   const ImageSettings plain{.height = 6, .width = 5},
       named{.height = 6, .width = 5, .class_names = {"dog", "ox", "cat"}};
   EXPECT_EQ(class_of(0, plain), 0);

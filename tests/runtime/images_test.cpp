@@ -52,9 +52,8 @@ class PngFiles : public ImageFiles {
   }
   std::string damaged(const std::string& content) const {
     data_.write("damaged/damaged.png", content);
-    const auto set = open({"damaged/damaged.png"});
     std::vector<std::uint8_t> pixels;
-    return bad_input([&] { set->read(0, pixels); });
+    return bad_input([&] { open({"damaged/damaged.png"})->read(0, pixels); });
   }
 };
 
@@ -270,11 +269,10 @@ TEST_F(ImageFiles, ManyArrays) {
   EXPECT_EQ(text_of(pixels(*set, 149)), counting(4, 249));
 }
 
-TEST_F(ImageFiles, LinksToFoldersAreFollowedOnce) {
+TEST_F(PngFiles, InLinkedFoldersAreReadOnce) {
   for (const char* const name : {"all/cat/1.png", "all/dog/2.png", "some/ox/3.png"}) data_.write(name, png(0));
   std::filesystem::create_directory_symlink(data_.path("all/cat"), data_.path("some/cat"));
   std::filesystem::create_directory_symlink(data_.path("some"), data_.path("some/ox/again"));
-  if (refused({"some"}) != "(no BadInput)") GTEST_SKIP() << "this build has no libpng";
   EXPECT_EQ(open({"some"})->class_names(), (Names{"cat", "ox"}));
   EXPECT_EQ(labels({"some"}), (std::vector<std::int32_t>{0, 1}));
 }
