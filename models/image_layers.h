@@ -12,7 +12,8 @@ inline constexpr std::int64_t kImageClasses = 1000;
 
 // `model` with the layers, tensors and loss of its architecture, which is one of images; with "accuracy" and
 // "accuracy_top5" as metrics where it has none; and with what its variant gives for image_size = 0 and, unless
-// `has_dropout`, for the dropout. Layers that are there are made anew. Throws BadInput naming the keys that do not fit together.
+// `has_dropout`, for the dropout. Layers that are there are made anew. Throws BadInput naming the keys that do not fit
+// together.
 ModelOptions with_image_layers(ModelOptions model, bool has_dropout);
 
 }  // namespace l2l::models

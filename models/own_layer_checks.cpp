@@ -70,7 +70,8 @@ void check_reserve(const ModelOptions& model) {
   if (!model.reserve) return;
   constexpr std::int64_t kMostLayers = 1'000'000, kMostUses = 1'000'000;
   const LayerReserve& reserve = *model.reserve;
-  const auto count = static_cast<std::int64_t>(model.blocks.size()) - (architecture_of(model.architecture).custom ? 1 : 0);
+  const auto count =
+      static_cast<std::int64_t>(model.blocks.size()) - (architecture_of(model.architecture).custom ? 1 : 0);
   if (count < 1) throw BadInput("model.reserve: model.blocks, the list of layers at first, is empty");
   if (reserve.most_layers < count || reserve.most_layers > kMostLayers) {
     throw BadInput("model.reserve: most_layers = " + std::to_string(reserve.most_layers) + "; it is " +

@@ -32,10 +32,9 @@ Rule rule_of_model(std::string_view name, const Options& options) {
     return table && !derived ? Rule::fixed : Rule::named;
   }
   if (name == "layers" && !options.model.block_names.empty()) return Rule::free;  // as `blocks`
-  const bool shape =
-      is_one_of(name, {"architecture", "layers", "hidden", "heads", "kv_heads", "head_dim", "intermediate",
-                       "vocabulary", "token_types", "attention_bias", "mlp_bias", "tie_embeddings", "head", "labels",
-                       "variant", "image_channels"});
+  const bool shape = is_one_of(name, {"architecture", "layers", "hidden", "heads", "kv_heads", "head_dim",
+                                      "intermediate", "vocabulary", "token_types", "attention_bias", "mlp_bias",
+                                      "tie_embeddings", "head", "labels", "variant", "image_channels"});
   return shape ? Rule::fixed : Rule::named;
 }
 

@@ -22,7 +22,7 @@ struct ResolvedOptions : Options {
   // Found and tokenized: those of data.train, or of each source.
   std::vector<DataFiles> train = {};
   std::optional<DataFiles> validation = {};
-  std::optional<DataFiles> mismatched = {};                                       // of MNLI: a second validation set
+  std::optional<DataFiles> mismatched = {};                                      // of MNLI: a second validation set
   std::shared_ptr<const ImageSource> train_images = {}, validation_images = {};  // of a model of images
   // Rows of a sequence, which a microbatch may have: data.buckets of them at most, ascending; the last is
   // model.sequence.

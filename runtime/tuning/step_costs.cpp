@@ -199,18 +199,19 @@ std::string StepCosts::name_of_launch(const Graph& graph) const {
   return "program " + hash_of(text_of(graph)) + " (" + graph.name + "), " + parts_.device->description();
 }
 
+StepCosts::Figure StepCosts::figure_of(const Graph& graph, Effort effort) const {
+  return {name_of_launch(graph), "program \"" + graph.name + "\"", work_of(graph), effort};
+}
+
 Cost StepCosts::launch(const device::Executable& program, LayerIndex layer, Effort effort) {
-  const Graph& graph = program.program().graph;
-  return look_up({name_of_launch(graph), "program \"" + graph.name + "\"", work_of(graph), effort},
+  return look_up(figure_of(program.program().graph, effort),
                  [&](Bench& bench, Effort chosen) { return bench.launch(program, layer, chosen); });
 }
 
 Cost StepCosts::launch(const Graph& graph, LayerIndex layer, Effort effort) {
-  std::string name = name_of_launch(graph);
-  if (const auto known = found_.find(name); known != found_.end()) return known->second;
-  return look_up(
-      {std::move(name), "program \"" + graph.name + "\"", work_of(graph), effort},
-      [&](Bench& bench, Effort chosen) { return bench.launch(*parts_.device->compile(graph), layer, chosen); });
+  return look_up(figure_of(graph, effort), [&](Bench& bench, Effort chosen) {
+    return bench.launch(*parts_.device->compile(graph), layer, chosen);
+  });
 }
 
 Cost StepCosts::zero(Bytes bytes) {

@@ -89,6 +89,7 @@ class StepCosts {
   };
   using Measure = std::function<Cost(Bench&, Effort)>;
 
+  Figure figure_of(const compiler::Graph& graph, Effort effort) const;
   std::string name_of_update(const ModelLayout& layout) const;
   Cost look_up(const Figure& figure, const Measure& measure);
   std::optional<std::pair<Grade, Cost>> stored(const Figure& figure) const;

@@ -4,8 +4,7 @@
 #include <cstring>
 
 #include "core/dtype.h"
-#include "tests/laws/custom_models.h"
-#include "tests/laws/small_run.h"
+#include "tests/laws/custom_runs.h"
 #include "tests/support/refusal.h"
 
 namespace l2l {
@@ -50,9 +49,7 @@ void write(const SampleView& sample, std::uint64_t index, bool halves_as_bits) {
 
 // Of inputs and targets that do not fill their last word.
 Options options_of(Element bytes, Element half, Element brain, bool halves_as_bits = false) {
-  Options options;
-  ModelOptions& model = options.model;
-  model.architecture = "custom";
+  ModelOptions model{.architecture = "custom"};
   model.inputs = {{.name = "bytes", .shape = {5, 7, 3}, .element = bytes},
                   {.name = "half", .shape = {3}, .element = half},
                   {.name = "brain", .shape = {1, 5}, .element = brain}};
@@ -79,34 +76,24 @@ Options options_of(Element bytes, Element half, Element brain, bool halves_as_bi
                         for (const float number : target.numbers) sums[0] += number;
                       }
                     }}};
+  Options options = testing::custom_options(std::move(model));
   options.data.train_source = options.data.validation_source = std::make_shared<CallbackSource>(
       20, 1, [halves_as_bits](const SamplePosition& position, const SampleView& sample) {
         write(sample, position.index, halves_as_bits);
         return std::int64_t{1};
       });
-  options.device.kind = testing::test_device();
-  options.device.threads = 2;
-  options.batch = {.micro_batch = 3, .micro_batches = 2};
-  options.optimizer.learning_rate = 3e-3;
-  options.recompute.policy = "full";
-  options.run.steps = 20;
   return options;
-}
-
-Record record(const Options& options) {
-  Trainer trainer(options);
-  return testing::record_of(trainer, 4);
 }
 
 TEST(SampleTypes, AreTheSameNumbersInLessRoom) {
   for (const char* const compute : {"fp32", "bf16", "fp16"}) {
     Options floats = options_of(Element::f32, Element::f32, Element::f32);
     floats.precision.compute = compute;
-    const Record expected = record(floats);
+    const Record expected = testing::custom_record(floats);
     for (const bool bits : {false, true}) {
       Options typed = options_of(Element::u8, Element::f16, Element::bf16, bits);
       typed.precision.compute = compute;
-      EXPECT_EQ(record(typed), expected) << compute;
+      EXPECT_EQ(testing::custom_record(typed), expected) << compute;
       Trainer trainer(typed), other(floats);
       EXPECT_EQ(trainer.evaluate()->metrics, other.evaluate()->metrics);
       EXPECT_LT(trainer.contract().device_bytes, other.contract().device_bytes);
@@ -141,7 +128,7 @@ TEST(SampleTypes, BytesAlone) {
       }
       return std::int64_t{1};
     });
-    return record(options);
+    return testing::custom_record(options);
   };
   EXPECT_EQ(run(Element::u8, 0), run(Element::f32, 0));
   const float changed = numbers_of(3, 105, true)[50] < 128 ? 1 : -1;
@@ -165,7 +152,8 @@ TEST(SampleTypes, FloatsAreRounded) {
 }
 
 TEST(SampleTypes, NoWayToRunThemChangesABit) {
-  testing::expect_same_bits(options_of(Element::u8, Element::f16, Element::bf16), record, "sample types");
+  testing::expect_same_bits(options_of(Element::u8, Element::f16, Element::bf16), testing::custom_record,
+                            "sample types");
 }
 
 TEST(SampleTypes, WhatIsWrittenIsChecked) {
