@@ -152,8 +152,9 @@ TEST(SampleTypes, FloatsAreRounded) {
 }
 
 TEST(SampleTypes, NoWayToRunThemChangesABit) {
-  testing::expect_same_bits(options_of(Element::u8, Element::f16, Element::bf16), testing::custom_record,
-                            "sample types");
+  testing::expect_same_bits(
+      options_of(Element::u8, Element::f16, Element::bf16),
+      [](const Options& options) { return testing::custom_record(options); }, "sample types");
 }
 
 TEST(SampleTypes, WhatIsWrittenIsChecked) {
