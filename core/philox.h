@@ -8,8 +8,7 @@
 
 namespace l2l {
 
-// One stream of numbers per (seed, step, layer, microbatch, op). Element i of a tensor uses word i % 4 of the block
-// with index i / 4.
+// One stream of numbers per (seed, step, layer, microbatch, op), in blocks of four words.
 struct RngKey {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
@@ -41,10 +40,5 @@ constexpr __attribute__((always_inline)) PhiloxBlock philox(const RngKey& key, s
 
 // Uniform in [0, 1), with 24 bits.
 constexpr float to_uniform(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
-
-// A dropout element survives when its word is at or above this threshold; survivors are scaled by 1 / (1 - p).
-constexpr std::uint32_t dropout_threshold(float probability) {
-  return static_cast<std::uint32_t>(static_cast<double>(probability) * 4294967296.0);
-}
 
 }  // namespace l2l

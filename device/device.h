@@ -14,6 +14,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/memory/program.h"
 #include "core/bytes.h"
+#include "core/dropout.h"
 
 namespace l2l {
 class Trace;
@@ -69,7 +70,8 @@ struct LaunchParameters {
   std::uint32_t step = 0;
   std::uint32_t layer = 0;  // stable id of the layer: part of the random numbers' key
   std::uint32_t microbatch = 0;
-  bool training = true;          // false: dropout is the identity
+  bool training = true;  // false: dropout is the identity
+  DropoutMasks dropout_masks = kNewestDropoutMasks;
   std::int64_t first_token = 0;  // where the layer is a chunk of a table: token of the chunk's first row
   float loss_scale = 1;          // gradient of the loss sum: 1 / predicted tokens of the minibatch
 };
@@ -114,6 +116,14 @@ class Executable {
   std::array<Bytes, static_cast<std::size_t>(compiler::Region::count)> region_bytes_{};
 };
 
+// Device memory that the driver takes after a run was planned.
+struct LateBytes {
+  Bytes graphs = 0;  // launches that were recorded
+  Bytes code = 0;    // kernels that are loaded when they first run, and streams
+
+  Bytes sum() const { return graphs + code; }
+};
+
 // Thread-safe, unless a function says otherwise. A failure of enqueued work is stored: later work on the device is
 // skipped, events complete nevertheless (nothing hangs), and every synchronize() rethrows it.
 class Device {
@@ -139,8 +149,10 @@ class Device {
   virtual Bytes peak_bytes() const = 0;
   // Device memory held by others now: by the driver (context, code, graphs) and by other processes.
   virtual Bytes other_bytes() const { return 0; }
-  // Bytes that allocate() can still hand out, less a reserve for what the driver takes later. Empty where no bound is
-  // known: devices in host memory, which the host's own budget covers.
+  // The most that the driver will take later than now, while a run goes on.
+  virtual LateBytes late_bytes() const { return {}; }
+  // Bytes that allocate() can still hand out, less late_bytes(). Empty where no bound is known: devices in host memory,
+  // which the host's own budget covers.
   virtual std::optional<Bytes> available_bytes() const { return std::nullopt; }
 
   virtual std::unique_ptr<Stream> create_stream(std::string_view name) = 0;

@@ -27,6 +27,7 @@ class ForwardingDevice : public Device {
   Bytes allocated_bytes() const override { return inner_->allocated_bytes(); }
   Bytes peak_bytes() const override { return inner_->peak_bytes(); }
   Bytes other_bytes() const override { return inner_->other_bytes(); }
+  LateBytes late_bytes() const override { return inner_->late_bytes(); }
   std::optional<Bytes> available_bytes() const override { return inner_->available_bytes(); }
   std::unique_ptr<Stream> create_stream(std::string_view name) override { return inner_->create_stream(name); }
   std::unique_ptr<Event> create_event() override { return inner_->create_event(); }

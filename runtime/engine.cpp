@@ -77,7 +77,7 @@ Engine::Result Engine::train(std::uint64_t step, double learning_rate) {
     store_->begin_step(step, learning_rate, {scale, scaler_.may_shrink()});
     const std::int64_t predicted = minibatch_->predicted(), rows = minibatch_->rows();
     const float loss_scale = static_cast<float>(scale) / static_cast<float>(predicted);
-    const Pass pass{step, loss_scale, /*training=*/true};
+    const Pass pass{step, loss_scale, /*training=*/true, dropout_masks_};
     relays_.run([&](int device) { sides_[static_cast<std::size_t>(device)]->train(pass); });
     const eps::StepVerdict verdict = store_->finish_step();
     scaler_.add_step(verdict.skipped);

@@ -36,6 +36,9 @@ class Engine {
   LinkCounters link_counters() const;
   // The state of dynamic loss scaling. Whoever loads a checkpoint restores it before the next step.
   optimizers::LossScaler& loss_scaler() { return scaler_; }
+  // Likewise; a new run has the newest.
+  DropoutMasks dropout_masks() const { return dropout_masks_; }
+  void set_dropout_masks(DropoutMasks masks) { dropout_masks_ = masks; }
 
   // Of all ranks.
   struct Result {
@@ -73,6 +76,7 @@ class Engine {
   auto guarded(Body body);
 
   optimizers::LossScaler scaler_;
+  DropoutMasks dropout_masks_ = kNewestDropoutMasks;
   Trace* const trace_;
   const bool drifts_;
   const int step_track_;

@@ -81,6 +81,7 @@ device::LaunchParameters LayerRunner::parameters(int layer, int microbatch) cons
           .layer = model_.layout.layers[static_cast<std::size_t>(layer)].id,
           .microbatch = static_cast<std::uint32_t>(first_microbatch_ + microbatch),
           .training = pass_.training,
+          .dropout_masks = pass_.dropout_masks,
           .first_token = model_.first_token(layer),
           .loss_scale = pass_.loss_scale};
 }

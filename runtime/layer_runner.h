@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "core/dropout.h"
 #include "core/model_layout.h"
 #include "runtime/plan/arena_plan.h"
 #include "runtime/plan/programs.h"
@@ -16,6 +17,7 @@ struct Pass {
   std::uint64_t step = 0;  // version of the weights, and key of the random numbers
   float loss_scale = 1;    // factor of every token's loss: scale against underflow / predicted tokens of the minibatch
   bool training = true;
+  DropoutMasks dropout_masks = kNewestDropoutMasks;
 };
 
 // What a forward pass hands out: of tokens [first, first + count) of the first microbatch, the logits of each, or its

@@ -43,6 +43,7 @@ void Trainer::Implementation::restore(const eps::RunState& state) {
   if (!state.list.empty() && !list.empty()) set_layers(state.list);
   step = state.step;
   data_position = state.data_position;
+  engine->set_dropout_masks(state.dropout_masks);
   optimizers::LossScaler& scaler = engine->loss_scaler();
   if (scaler.is_dynamic() && state.loss_scale > 0) {
     scaler.restore(static_cast<double>(state.loss_scale), state.good_steps);
@@ -188,6 +189,7 @@ void Trainer::start_save() {
   state.base_hash = self.base_hash;
   state.without_frozen = self.base_hash != 0 && options.lora.rank > 0;
   state.list = self.list;
+  state.dropout_masks = self.engine->dropout_masks();
   const optimizers::LossScaler& scaler = self.running().loss_scaler();
   if (scaler.is_dynamic()) {
     state.loss_scale = static_cast<std::uint64_t>(scaler.scale());

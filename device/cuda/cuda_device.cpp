@@ -8,10 +8,9 @@
 namespace l2l::device::cuda {
 namespace {
 
-// For what the driver allocates after a plan was made: code loaded late, CUDA graphs, streams.
-constexpr Bytes kLateBytes = 512 * kMiB;
-// Graphs may take half of it, with some 10 KiB for a node.
-constexpr int kMostGraphNodes = static_cast<int>(kLateBytes / 2 / (10 * kKiB));
+// What the driver may allocate after a plan was made. Where graphs would take more, kernels are launched one by one.
+constexpr LateBytes kLate = {.graphs = 256 * kMiB, .code = 256 * kMiB};
+constexpr int kMostGraphNodes = static_cast<int>(kLate.graphs / (10 * kKiB));  // some 10 KiB for each
 
 CudaStream& cuda_of(Stream& stream) { return static_cast<CudaStream&>(stream); }
 CudaEvent& cuda_of(Event& event) { return static_cast<CudaEvent&>(event); }
@@ -61,9 +60,11 @@ Bytes CudaDevice::other_bytes() const {
   return used > ours ? used - ours : 0;
 }
 
+LateBytes CudaDevice::late_bytes() const { return {graphs_ ? kLate.graphs : 0, kLate.code}; }
+
 std::optional<Bytes> CudaDevice::available_bytes() const {
-  const Bytes free = state_->memory().free;
-  return free > kLateBytes ? free - kLateBytes : 0;
+  const Bytes free = state_->memory().free, late = late_bytes().sum();
+  return free > late ? free - late : 0;
 }
 
 std::unique_ptr<Stream> CudaDevice::create_stream(std::string_view name) {

@@ -32,6 +32,7 @@ class CudaDevice final : public Device {
   Bytes allocated_bytes() const override { return state_->device_memory->allocated(); }
   Bytes peak_bytes() const override { return state_->device_memory->peak(); }
   Bytes other_bytes() const override;
+  LateBytes late_bytes() const override;
   std::optional<Bytes> available_bytes() const override;
   std::unique_ptr<Stream> create_stream(std::string_view name) override;
   std::unique_ptr<Event> create_event() override;

@@ -1,22 +1,11 @@
-#include "device/kernels/attention.h"
-
-#include "device/kernels/block_product.h"
+#include "device/kernels/attention_tiles.h"
+#include "device/kernels/attention_vectors.h"
 #include "device/kernels/factories.h"
 #include "device/kernels/reduce.h"
 #include "device/kernels/vector_math.h"
 
 namespace l2l::device::kernels {
 namespace {
-
-struct Arrays : SlotArrays {
-  using SlotArrays::SlotArrays;
-  float* queries = matrix(kQueryBlock, shape.padded_dim);  // scaled
-  float* rows = matrix(shape.sequence, shape.padded_dim);  // keys, then values
-  float* keys = matrix(shape.padded_dim, shape.padded_sequence);
-  float* scores = matrix(kQueryBlock, shape.padded_sequence);
-  float* sums = matrix(kQueryBlock, shape.padded_dim);
-  std::uint32_t* words = take<std::uint32_t>(random_words_room(shape.padded_sequence));
-};
 
 // Calls take(i, turn) for each vector of `count` elements, which are whole vectors, with turn = 0, 1, 2, 3, 0, ...:
 // four running results, none of which waits for the last step's.
@@ -46,14 +35,16 @@ float largest_score(const float* scores, std::int64_t count) {
   return largest_of(lanes, kLanes);
 }
 
-// Turns scores[0, count), whole vectors, into e^(score - highest) and puts their sum, in sum_of()'s order, into `sum`;
-// returns the logsumexp.
-float exponentials(float* scores, std::int64_t count, float& sum) {
-  const float highest = largest_score(scores, count);
+// Turns scores[0, count), whole vectors, each times `scale` unless they are scaled, into e^(score - highest) and puts
+// their sum, in sum_of()'s order, into `sum`; returns the logsumexp.
+template <bool kScaled>
+float exponentials(float* scores, std::int64_t count, float scale, float& sum) {
+  const float highest = largest_score(scores, count) * (kScaled ? 1.0f : scale);
   const VectorExp exp;
   FloatVector partial[4] = {};
   in_turns(count, [&](std::int64_t i, int turn) {
-    const FloatVector exponential = exp(load_vector(scores + i) - highest);
+    const FloatVector score = kScaled ? load_vector(scores + i) : load_vector(scores + i) * scale;
+    const FloatVector exponential = exp(score - highest);
     store_vector(scores + i, exponential);
     partial[turn] += exponential;
   });
@@ -61,11 +52,13 @@ float exponentials(float* scores, std::int64_t count, float& sum) {
   return highest + std::log(sum);
 }
 
-template <typename T>
-class Attention final : public AttentionKernel<Arrays> {
+// `Slot`: VectorScores or TileScores.
+template <typename T, typename Slot>
+class Attention final : public AttentionKernel<Slot> {
  public:
-  Attention(const OpView& op)
-      : AttentionKernel(op.input(0), op.attributes), splits_(query_parts(shape_)), y_(op.inputs.size()) {
+  Attention(const OpView& op) : AttentionKernel<Slot>(op.input(0), op.attributes), y_(op.inputs.size()) {
+    Slot::pad(shape_);
+    splits_ = query_parts(shape_, Slot::kQueries);
     op.require_dtype(op.input(0).dtype, {y_});
     op.require_dtype(DType::f32, {y_ + 1});
   }
@@ -73,87 +66,95 @@ class Attention final : public AttentionKernel<Arrays> {
   void run(Operands operands, std::byte* workspace, const LaunchParameters& parameters,
            Workers& workers) const override {
     const DropoutMask mask(parameters, shape_.rng_op, shape_.probability);
-    in_slots(shape_.tasks() * splits_.count(), workspace, workers, [&](std::int64_t block, const Arrays& arrays) {
+    this->in_slots(shape_.tasks() * splits_.count(), workspace, workers, [&](std::int64_t block, const Slot& slot) {
       const std::int64_t part = block % splits_.count();
-      attend(operands, block / splits_.count(), splits_.begin(part), splits_.end(part), mask, arrays);
+      attend(operands, block / splits_.count(), splits_.begin(part), splits_.end(part), mask, slot);
     });
   }
 
  private:
+  using AttentionKernel<Slot>::shape_;
+
   // Queries [begin, end) of one head.
   void attend(Operands operands, std::int64_t task, std::int64_t begin, std::int64_t end, const DropoutMask& mask,
-              const Arrays& arrays) const {
+              const Slot& slot) const {
+    [[maybe_unused]] const typename Slot::Setup setup;
     const SeenRows seen_rows(shape_, y_ > 1 ? operands[1] : nullptr, task);
-    const std::int64_t row = shape_.first_row(task), stride = shape_.width, seen = seen_rows.end(end - 1);
+    const std::int64_t row = shape_.first_row(task), stride = shape_.width;
     const T* qkv = as<T>(operands[0]) + row * stride;
     const T* head = qkv + shape_.first_column(task);
-    load_head(shape_, qkv + shape_.key_column(task), stride, seen, 1.0f, arrays.rows);
-    transpose_head(shape_, arrays.rows, seen, arrays.keys);
-    load_head(shape_, qkv + shape_.value_column(task), stride, seen, 1.0f, arrays.rows);
+    slot.load(qkv + shape_.key_column(task), qkv + shape_.value_column(task), stride, seen_rows.end(end - 1));
     T* y = as<T>(operands[y_]) + row * shape_.hidden + shape_.first_column(task);
     float* logsumexp = as<float>(operands[y_ + 1]) + row * shape_.heads + task % shape_.heads;
-    for (std::int64_t i = begin; i < end; i += kQueryBlock) {
-      const std::int64_t rows = std::min(kQueryBlock, end - i);
-      load_head(shape_, head + i * stride, stride, rows, shape_.scale, arrays.queries);
+    for (std::int64_t i = begin; i < end; i += Slot::kQueries) {
+      const std::int64_t rows = std::min(Slot::kQueries, end - i);
+      slot.load_queries(head + i * stride, stride, rows);
       for (std::int64_t row = i; row < i + rows; ++row) prefetch_head(shape_, y + row * shape_.hidden);
-      attend_block(seen_rows, task, i, rows, mask, arrays, logsumexp);
-      store_head(shape_, arrays.sums, rows, 1.0f, y + i * shape_.hidden, shape_.hidden);
+      attend_block(seen_rows, task, i, rows, mask, slot, logsumexp);
+      store_head(shape_, slot.sums, rows, 1.0f, y + i * shape_.hidden, shape_.hidden);
     }
   }
 
   void attend_block(const SeenRows& seen_rows, std::int64_t task, std::int64_t i, std::int64_t rows,
-                    const DropoutMask& mask, const Arrays& arrays, float* logsumexp) const {
-    const std::int64_t begin = seen_rows.first_vector(i), seen = seen_rows.end(i + rows - 1);
-    const std::int64_t stride = shape_.padded_sequence, dim = shape_.padded_dim;
-    for_seen_parts(seen_rows, i, rows, begin, whole_vectors(seen), [&](const SeenPart& part) {
-      block_product(part.rows, part.columns(), shape_.head_dim, {arrays.queries + part.row * dim, dim, 1},
-                    arrays.keys + part.first, stride, arrays.scores + part.row * stride + part.first, stride, false);
-    });
+                    const DropoutMask& mask, const Slot& slot, float* logsumexp) const {
+    const std::int64_t begin = Slot::begin(seen_rows.first(i)), seen = Slot::end(seen_rows.end(i + rows - 1));
+    slot.score(seen_rows, i, rows, begin);
     for (std::int64_t row = 0; row < rows; ++row) {
-      float* const line = arrays.scores + row * stride;
+      float* const line = slot.scores + row * shape_.padded_sequence;
       float* const scores = line + begin;
       const std::int64_t own = seen_rows.end(i + row), first = seen_rows.first(i + row) - begin;
       const std::int64_t whole = whole_vectors(own), count = whole - begin;
-      if (shape_.softcap > 0) cap_scores(scores, count, shape_.softcap);
+      float scale = shape_.scale;
+      if (shape_.softcap > 0) {
+        if (!Slot::kScaled) multiply(scores, count, scale);
+        cap_scores(scores, count, shape_.softcap);
+        scale = 1;
+      }
       fill_tail(line, own, kMasked);
       std::fill(scores, scores + first, kMasked);
       float sum = 0;
-      logsumexp[(i + row) * shape_.heads] = exponentials(scores, count, sum);
-      weigh(scores, count, mask, shape_.probability_index(task, i + row, begin), 1.0f / sum, arrays.words);
+      logsumexp[(i + row) * shape_.heads] = exponentials<Slot::kScaled>(scores, count, scale, sum);
+      weigh(scores, count, mask, shape_.probability_index(task, i + row, begin), 1.0f / sum, slot.words);
       fill_tail(line, own, 0);
       std::fill(scores, scores + first, 0.0f);
       std::fill(line + whole, line + std::max(seen, whole), 0.0f);
     }
-    for_seen_parts(seen_rows, i, rows, begin, seen, [&](const SeenPart& part) {
-      block_product(part.rows, dim, part.columns(), {arrays.scores + part.row * stride + part.first, stride, 1},
-                    arrays.rows + part.first * dim, dim, arrays.sums + part.row * dim, dim, part.first > begin);
-    });
+    slot.mix(seen_rows, i, rows, begin);
+  }
+
+  static void multiply(float* scores, std::int64_t count, float factor) {
+#pragma omp simd
+    for (std::int64_t j = 0; j < count; ++j) scores[j] *= factor;
   }
 
   // Exponentials to probabilities after dropout.
   static void weigh(float* scores, std::int64_t count, const DropoutMask& mask, std::int64_t index, float factor,
                     std::uint32_t* words) {
-    if (mask.keeps_all()) {
-#pragma omp simd
-      for (std::int64_t j = 0; j < count; ++j) scores[j] *= factor;
-      return;
-    }
-    const std::uint32_t* word = random_words(mask.key, index, count, words);
-    const std::uint32_t threshold = mask.threshold;
+    if (mask.keeps_all()) return multiply(scores, count, factor);
     factor *= mask.scale;
+    with_draws(mask, index, count, words, [=](const auto* drawn, auto threshold) {
 #pragma omp simd
-    for (std::int64_t j = 0; j < count; ++j) {
-      const float probability = scores[j] * factor;
-      scores[j] = word[j] >= threshold ? probability : 0.0f;
-    }
+      for (std::int64_t j = 0; j < count; ++j) {
+        const float probability = scores[j] * factor;
+        scores[j] = drawn[j] >= threshold ? probability : 0.0f;
+      }
+    });
   }
 
-  Partition splits_;
   std::size_t y_;  // operand; documents may come before it
+  Partition splits_;
 };
+
+template <typename T>
+using VectorAttention = Attention<T, VectorScores<T>>;
+
+std::unique_ptr<Kernel> choose(const OpView& op) {
+  if (op.input(0).dtype == DType::bf16 && has_tiles()) return std::make_unique<Attention<bf16, TileScores>>(op);
+  return make_for_input<VectorAttention>(op);
+}
 
 }  // namespace
 
-const Factory make_attention = make_for_input<Attention>;
+const Factory make_attention = choose;
 
 }  // namespace l2l::device::kernels

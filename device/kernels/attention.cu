@@ -49,7 +49,7 @@ template <typename T>
 Forward<T> choose_forward(const AttentionProblem& problem, bool packed) {
   const int dim = problem.head_dim;
   if constexpr (!std::is_same_v<T, float>) {
-    const bool dropout = problem.threshold != 0;
+    const bool dropout = problem.probability > 0;
     if (problem.vector && problem.cap == 0 && dim <= 128) {
       // One kernel serves packed rows with and without dropout: it takes half as long to compile.
       return packed    ? tensor_forward<T, true, true>(dim)

@@ -96,6 +96,11 @@ struct SeenRows {
   std::int64_t first_vector(std::int64_t i) const { return first(i) / kLanes * kLanes; }
 };
 
+// Queries [i, i + rows) against keys [j, j + columns).
+struct AttentionBlock {
+  std::int64_t i, rows, j, columns;
+};
+
 // Rows [row, row + rows) of a block of queries, and columns [first, last).
 struct SeenPart {
   std::int64_t row, rows, first, last;
@@ -149,11 +154,12 @@ class AttentionKernel : public Kernel {
   Bytes slot_bytes() const { return Arrays(shape_, nullptr).used(); }
 };
 
-// Splits the queries of a task into parts of whole blocks, so that few heads still give about 16 parts in all.
-inline Partition query_parts(const AttentionShape& shape) {
-  const std::int64_t blocks = (shape.sequence + kQueryBlock - 1) / kQueryBlock;
+// Splits the queries of a task into parts of whole blocks of `rows`, so that few heads still give about 16 parts in
+// all.
+inline Partition query_parts(const AttentionShape& shape, std::int64_t rows = kQueryBlock) {
+  const std::int64_t blocks = (shape.sequence + rows - 1) / rows;
   const std::int64_t parts = std::clamp<std::int64_t>(16 / shape.tasks(), 1, blocks);
-  return {shape.sequence, (blocks + parts - 1) / parts * kQueryBlock};
+  return {shape.sequence, (blocks + parts - 1) / parts * rows};
 }
 
 // One head of a row. The next row may lie pages away, where no prefetcher of a processor foresees it.

@@ -63,7 +63,7 @@ template <typename T>
 Backward<T> choose_backward(const AttentionProblem& problem, bool packed) {
   const int dim = problem.head_dim;
   if constexpr (!std::is_same_v<T, float>) {
-    const bool dropout = problem.threshold != 0;
+    const bool dropout = problem.probability > 0;
     if (problem.vector && problem.cap == 0 && dim <= 128) {
       if (packed) return tensor_backward<T, true, true>(dim);  // with and without dropout
       return dropout ? tensor_backward<T, true, false>(dim) : tensor_backward<T, false, false>(dim);

@@ -63,11 +63,13 @@ struct BackwardTiles {
     Tiles::products(products, dy, values);
     const float to_log2 = problem.scale * 1.4426950408889634f;
     const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+    std::uint32_t kept = 0xffffffffu;
+    if (dropout.active()) {
+      kept = Tiles::keeps(dropout, problem.probability_row(task, first_query + ty * kPer), problem.sequence, first_key);
+    }
 #pragma unroll
     for (int r = 0; r < kPer; ++r) {
       const int row = ty * kPer + r, i = first_query + row;
-      const std::uint32_t kept =
-          dropout.active() ? Tiles::keeps(dropout, problem.probability_row(task, i), first_key) : 0xffffffffu;
       const RowStatistics own = i < problem.sequence ? statistics[row] : RowStatistics{};
 #pragma unroll
       for (int c = 0; c < kPer; ++c) {
@@ -75,7 +77,7 @@ struct BackwardTiles {
         const bool masked = i >= problem.sequence || j >= problem.sequence || !seen_rows.sees(i, j);
         const float score = cap_score(problem, scores[r][c]);
         const float probability = masked ? 0.0f : exp2f(fmaf(score, to_log2, -own.logsumexp_log2));
-        const float mask = kept >> c & 1u ? 1.0f : 0.0f;
+        const float mask = kept >> (kPer * r + c) & 1u ? 1.0f : 0.0f;
         weights[row * Tiles::kScoreStride + column] = probability * mask;
         dscores[row * Tiles::kScoreStride + column] =
             probability * fmaf(products[r][c] * mask, dropout.scale(), -own.product) * cap_slope(problem, score);

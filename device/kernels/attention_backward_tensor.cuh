@@ -30,6 +30,7 @@ __device__ inline void differentiate_by_key(Sums<kBlocks, kQueries>& scores, Sum
   const AttentionProblem& problem = seen_rows.problem;
   const float to_log2 = problem.scale * kLog2E;
   const int g = lane_group(), t = lane_in_group();
+  std::uint32_t four_tiles[kBlocks];
 #pragma unroll
   for (int n = 0; n < kQueries / 8; ++n) {
     const int column = 8 * n + 2 * t;
@@ -37,10 +38,10 @@ __device__ inline void differentiate_by_key(Sums<kBlocks, kQueries>& scores, Sum
     const float shifts[2] = {pair.x, pair.z}, rows[2] = {pair.y, pair.w};
 #pragma unroll
     for (int m = 0; m < kBlocks; ++m) {
-      std::uint32_t kept = 15;
-      if (dropout.active()) {
-        kept = keeps_by_key(dropout, problem.probability_row(task, i + 8 * n), problem.sequence, j + 16 * m);
+      if (dropout.active() && n % 4 == 0) {
+        four_tiles[m] = keeps_by_key(dropout, problem.probability_row(task, i + 8 * n), problem.sequence, j + 16 * m);
       }
+      const std::uint32_t kept = dropout.active() ? four_tiles[m] >> (n % 4 * 4) : 15u;
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int query = i + column + e % 2, key = j + 16 * m + g + e / 2 * 8;
@@ -169,12 +170,13 @@ __device__ inline void differentiate_by_query(const Sums<kBlocks, kKeys>& scores
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) {
     const std::int64_t row = problem.probability_row(task, i + 16 * m + g);
+    std::uint32_t four_tiles = 0;
 #pragma unroll
     for (int n = 0; n < kKeys / 8; ++n) {
-      std::uint32_t kept = 15;
-      if (dropout.active()) {
-        kept = keeps_by_query(dropout, row, row + std::int64_t{8} * problem.sequence, j + 8 * n);
+      if (dropout.active() && n % 4 == 0) {
+        four_tiles = keeps_by_query(dropout, row, row + std::int64_t{8} * problem.sequence, j + 8 * n);
       }
+      const std::uint32_t kept = dropout.active() ? four_tiles >> (n % 4 * 4) : 15u;
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int query = i + 16 * m + g + e / 2 * 8, key = j + 8 * n + 2 * t + e % 2;

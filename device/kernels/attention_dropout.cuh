@@ -1,10 +1,10 @@
-// Which probabilities dropout keeps: the host's bits (core/philox.h). One Philox block decides four consecutive keys
-// of a query, so lanes that hold neighbouring elements share the work.
+// Which probabilities dropout keeps: the host's bits. Where a Philox block decides 16 consecutive keys of a query,
+// lanes that hold some of these share the work.
 #pragma once
 
-#include "core/philox.h"
 #include "device/device.h"
 #include "device/kernels/attention_problem.h"
+#include "device/kernels/common/dropout.h"
 
 namespace l2l::device::cuda {
 
@@ -12,39 +12,56 @@ namespace l2l::device::cuda {
 template <bool kDropout>
 class AttentionDropout {
  public:
-  __device__ AttentionDropout(const AttentionProblem& problem, const LaunchParameters* parameters) {
-    if (!kDropout || problem.threshold == 0 || !parameters->training) return;
-    key_ = {parameters->seed, parameters->step, parameters->layer, parameters->microbatch, problem.rng_op};
-    threshold_ = problem.threshold;
-    scale_ = problem.kept_scale;
-    aligned_ = problem.sequence % 4 == 0;
+  __device__ AttentionDropout(const AttentionProblem& problem, const LaunchParameters* parameters)
+      : parameters_(parameters), rng_op_(problem.rng_op) {
+    if (!kDropout || problem.probability == 0) return;
+    const kernels::DropoutMask mask(*parameters, rng_op_, problem.probability);
+    threshold_ = mask.threshold;
+    scale_ = mask.scale;
+    bytes_ = mask.bytes;
+    shares_ = bytes_ && problem.sequence % 16 == 0;
   }
 
   __device__ bool active() const { return kDropout && threshold_ != 0; }
   // Factor of the probabilities that are kept; 1 without dropout.
   __device__ float scale() const { return kDropout ? scale_ : 1.0f; }
-  // Whether each query's keys begin with a Philox block: only then may blocks be shared.
-  __device__ bool aligned() const { return aligned_; }
+  // Whether each query's keys begin with a block of 16: only then may blocks be shared.
+  __device__ bool shares() const { return shares_; }
 
   __device__ bool keeps(std::int64_t element) const {
-    const PhiloxBlock block = philox(key_, static_cast<std::uint32_t>(element / 4));
-    const int word = static_cast<int>(element % 4);
-    const std::uint32_t low = word == 0 ? block[0] : block[1], high = word == 2 ? block[2] : block[3];
-    return (word < 2 ? low : high) >= threshold_;
+    kernels::DropoutMask mask;
+    mask.key = key();
+    mask.threshold = threshold_;
+    mask.bytes = bytes_;
+    return mask.keeps(mask.block_of(element), element);
   }
 
-  // Bit k: whether element 4 * (first / 4) + k is kept.
+  // Bit k: whether element `first` + k is kept, of 16 in one block. Needs shares().
   __device__ std::uint32_t keeps_block(std::int64_t first) const {
-    const PhiloxBlock block = philox(key_, static_cast<std::uint32_t>(first / 4));
-    return (block[0] >= threshold_ ? 1u : 0u) | (block[1] >= threshold_ ? 2u : 0u) |
-           (block[2] >= threshold_ ? 4u : 0u) | (block[3] >= threshold_ ? 8u : 0u);
+    const PhiloxBlock block = philox(key(), static_cast<std::uint32_t>(first / 16));
+    std::uint32_t kept = 0;
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const std::uint32_t byte = block[static_cast<std::size_t>(word)] >> (8 * i) & 255u;
+        kept |= (byte >= threshold_ ? 1u : 0u) << (4 * word + i);
+      }
+    }
+    return kept;
   }
 
  private:
-  RngKey key_;
+  // Read anew for each block: registers are scarcer.
+  __device__ RngKey key() const {
+    return {parameters_->seed, parameters_->step, parameters_->layer, parameters_->microbatch, rng_op_};
+  }
+
+  const LaunchParameters* const parameters_;
+  const std::uint32_t rng_op_;
   std::uint32_t threshold_ = 0;
   float scale_ = 1;
-  bool aligned_ = false;
+  bool bytes_ = false, shares_ = false;
 };
 
 }  // namespace l2l::device::cuda

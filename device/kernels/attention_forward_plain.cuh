@@ -47,6 +47,10 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
     Tiles::products(scores, queries, keys);
     __syncthreads();
     Tiles::load(keys, value + j * stride, stride, columns, problem.head_dim);
+    std::uint32_t kept = 0xffffffffu;
+    if (dropout.active()) {
+      kept = Tiles::keeps(dropout, problem.probability_row(task, first + ty * kPer), problem.sequence, j);
+    }
 #pragma unroll
     for (int r = 0; r < kPer; ++r) {
       const int i = first + ty * kPer + r;
@@ -65,13 +69,11 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
       total[r] *= factor;
 #pragma unroll
       for (int u = 0; u < Tiles::kWide; ++u) sums[r][u] *= factor;
-      const std::uint32_t kept =
-          dropout.active() ? Tiles::keeps(dropout, problem.probability_row(task, i), j) : 0xffffffffu;
 #pragma unroll
       for (int c = 0; c < kPer; ++c) {
         const float weight = exp2f((scores[r][c] - base) * to_log2);
         total[r] += weight;
-        weights[(ty * kPer + r) * Tiles::kScoreStride + tx + kSide * c] = kept >> c & 1u ? weight : 0.0f;
+        weights[(ty * kPer + r) * Tiles::kScoreStride + tx + kSide * c] = kept >> (kPer * r + c) & 1u ? weight : 0.0f;
       }
     }
     __syncthreads();

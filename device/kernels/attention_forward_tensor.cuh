@@ -93,11 +93,11 @@ __device__ inline void drop_weights(Sums<kBlocks, kKeys>& weights, const Attenti
     const std::int64_t row = problem.probability_row(task, i + 16 * m + lane_group());
     const std::int64_t row8 = row + std::int64_t{8} * problem.sequence;
 #pragma unroll
-    for (int n = 0; n < kKeys / 8; ++n) {
+    for (int n = 0; n < kKeys / 8; n += 4) {
       const std::uint32_t kept = keeps_by_query(dropout, row, row8, j + 8 * n);
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if ((kept >> e & 1u) == 0) weights.tiles[m][n][e] = 0;
+      for (int i = 0; i < 16; ++i) {
+        if ((kept >> i & 1u) == 0) weights.tiles[m][n + i / 4][i % 4] = 0;
       }
     }
   }

@@ -139,21 +139,26 @@ struct Tile {
     }
   }
 
-  // Bit c: whether this thread's probability of query `i` and key (j + tx + 16 c) is kept. All lanes call it.
-  __device__ static std::uint32_t keeps(const AttentionDropout<true>& dropout, std::int64_t row_of_i, int j) {
+  // Bit kPer r + c: whether this thread's probability of query `i` + r and key j + tx + 16 c is kept; `row_of_i`: the
+  // dropout element of query i and key 0, j a multiple of 16. All lanes call it.
+  __device__ static std::uint32_t keeps(const AttentionDropout<true>& dropout, std::int64_t row_of_i, int sequence,
+                                        int j) {
     const int tx = threadIdx.x % kSide;
+    const auto element = [&](int i) {
+      return row_of_i + static_cast<std::int64_t>(i / kPer) * sequence + j + i % kPer * kSide;
+    };
     std::uint32_t bits = 0;
-    if (!dropout.aligned()) {
-      for (int c = 0; c < kPer; ++c) bits |= (dropout.keeps(row_of_i + j + tx + kSide * c) ? 1u : 0u) << c;
+    if (!dropout.shares()) {
+#pragma unroll 1
+      for (int i = 0; i < kPer * kPer; ++i) bits |= (dropout.keeps(element(i) + tx) ? 1u : 0u) << i;
       return bits;
     }
-    // Lane q of four neighbours draws their block of column group q.
-    const int lane = tx % 4;
-    std::uint32_t drawn = lane < kPer ? dropout.keeps_block(row_of_i + j + tx + kSide * lane) << (4 * lane) : 0;
-    drawn |= __shfl_xor_sync(0xffffffff, drawn, 1);
-    drawn |= __shfl_xor_sync(0xffffffff, drawn, 2);
+    // The lanes of 16 keys: each draws one of the blocks.
+    const std::uint32_t drawn = tx < kPer * kPer ? dropout.keeps_block(element(tx)) : 0;
 #pragma unroll
-    for (int c = 0; c < kPer; ++c) bits |= (drawn >> (4 * c + lane) & 1u) << c;
+    for (int i = 0; i < kPer * kPer; ++i) {
+      bits |= (__shfl_sync(0xffffffff, drawn, i, kSide) >> tx & 1u) << i;
+    }
     return bits;
   }
 };

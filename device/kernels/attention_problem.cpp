@@ -27,11 +27,8 @@ AttentionProblem::AttentionProblem(const compiler::Value& qkv, const compiler::A
   window = attributes.window > 0 && attributes.window < sequence ? attributes.window : sequence;
   scale = attributes.scale > 0 ? attributes.scale : static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim)));
   cap = attributes.softcap / scale;
-  if (attributes.probability > 0) {
-    kernels::require_random_elements(Shape{tasks(), sequence, sequence}.elements(), "attention");
-    threshold = dropout_threshold(attributes.probability);
-    kept_scale = 1.0f / (1.0f - attributes.probability);
-  }
+  probability = attributes.probability;
+  if (probability > 0) kernels::require_random_elements(Shape{tasks(), sequence, sequence}.elements(), "attention");
 }
 
 }  // namespace l2l::device::cuda

@@ -13,12 +13,11 @@ struct AttentionProblem {
   std::int64_t sequences = 0;
   int sequence = 0, heads = 0, kv_heads = 0, head_dim = 0;
   bool causal = true;
-  bool vector = false;          // every head begins on 16 bytes
-  int window = 0;               // causal: rows that a row sees, itself included; at most `sequence`
-  float scale = 0;              // of scores
-  float cap = 0;                // of scores before they are scaled: s becomes cap tanh(s / cap); 0: none
-  float kept_scale = 1;         // of probabilities that dropout keeps: 1 / (1 - p)
-  std::uint32_t threshold = 0;  // core/philox.h, dropout_threshold(); 0: no dropout
+  bool vector = false;    // every head begins on 16 bytes
+  int window = 0;         // causal: rows that a row sees, itself included; at most `sequence`
+  float scale = 0;        // of scores
+  float cap = 0;          // of scores before they are scaled: s becomes cap tanh(s / cap); 0: none
+  float probability = 0;  // of dropout; 0: none
   std::uint32_t rng_op = 0;
 
   // `qkv`: [sequences * sequence, (heads + 2 kv_heads) * head_dim]. Throws BadInput when it is not.

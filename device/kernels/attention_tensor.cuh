@@ -169,48 +169,64 @@ struct Rows {
   }
 };
 
-// Bit e: whether dropout keeps element e of a tile whose rows are queries (Sums, above): query rows `row_of_i` (Philox
-// element of key 0) for the lane's row g and `row_of_i8` for g + 8, keys from `j`. All lanes call it.
+// Which elements of four neighbouring tiles dropout keeps: bit 4 n + e for element e of tile n (Sums, above). All lanes
+// call it. Here rows are queries, columns the 32 keys from `j`; `row_of_i` is the dropout element of key 0 for the
+// lane's row g, and `row_of_i8` for g + 8.
 template <bool kDropout>
 __device__ inline std::uint32_t keeps_by_query(const AttentionDropout<kDropout>& dropout, std::int64_t row_of_i,
                                                std::int64_t row_of_i8, int j) {
   const int t = lane_in_group();
-  if (!dropout.aligned()) {
-    std::uint32_t bits = 0;
-    for (int e = 0; e < 4; ++e) {
-      bits |= (dropout.keeps((e < 2 ? row_of_i : row_of_i8) + j + 2 * t + e % 2) ? 1u : 0u) << e;
+  std::uint32_t bits = 0;
+  if (!dropout.shares()) {
+#pragma unroll 1
+    for (int i = 0; i < 16; ++i) {  // i = 4 n + e
+      const std::int64_t element = (i % 4 < 2 ? row_of_i : row_of_i8) + j + i / 4 * 8 + 2 * t + i % 2;
+      bits |= (dropout.keeps(element) ? 1u : 0u) << i;
     }
     return bits;
   }
-  // Two lanes hold four neighbouring keys of two queries: the even one draws for row g, the odd one for row g + 8.
-  std::uint32_t drawn = dropout.keeps_block((t % 2 == 0 ? row_of_i : row_of_i8) + j + t / 2 * 4) << (4 * (t % 2));
-  drawn |= __shfl_xor_sync(0xffffffff, drawn, 1);
-  drawn >>= 2 * (t % 2);
-  return (drawn & 3u) | (drawn >> 2 & 12u);
+  // Four lanes hold 32 keys of two queries, which are four blocks: lane t draws that of row g + 8 (t % 2) and of the
+  // keys from 16 (t / 2).
+  const std::uint32_t drawn = dropout.keeps_block((t % 2 == 0 ? row_of_i : row_of_i8) + j + t / 2 * 16);
+  const std::uint32_t other = __shfl_xor_sync(0xffffffff, drawn, 1);
+  const std::uint32_t near = t % 2 == 0 ? drawn | other << 16 : other | drawn << 16;  // row g, then row g + 8
+  const std::uint32_t far = __shfl_xor_sync(0xffffffff, near, 2);
+#pragma unroll
+  for (int n = 0; n < 4; ++n) {
+    const std::uint32_t rows = (n / 2 == t / 2 ? near : far) >> (n % 2 * 8 + 2 * t);
+    bits |= ((rows & 3u) | (rows >> 14 & 12u)) << (4 * n);
+  }
+  return bits;
 }
 
-// The same for a tile whose rows are keys (from `j`) and whose columns are queries; `row_of_i` is the Philox element of
-// key 0 for the tile's first query.
+// The same where rows are the 16 keys from `j`, and columns 32 queries, of whose first `row_of_i` is the dropout
+// element of key 0.
 template <bool kDropout>
 __device__ inline std::uint32_t keeps_by_key(const AttentionDropout<kDropout>& dropout, std::int64_t row_of_i,
                                              int sequence, int j) {
   const int g = lane_group(), t = lane_in_group();
-  if (!dropout.aligned()) {
-    std::uint32_t bits = 0;
-    for (int e = 0; e < 4; ++e) {
-      const std::int64_t element = row_of_i + static_cast<std::int64_t>(2 * t + e % 2) * sequence + j + g + e / 2 * 8;
-      bits |= (dropout.keeps(element) ? 1u : 0u) << e;
+  // Of the query in column 2 t + i % 2 of tile i / 2, and key j.
+  const auto element = [&](int i) {
+    return row_of_i + static_cast<std::int64_t>(i / 2 * 8 + 2 * t + i % 2) * sequence + j;
+  };
+  std::uint32_t bits = 0;
+  if (!dropout.shares()) {
+#pragma unroll 1
+    for (int i = 0; i < 8; ++i) {
+      const std::int64_t first = element(i) + g;
+      const std::uint32_t kept = (dropout.keeps(first) ? 1u : 0u) | (dropout.keeps(first + 8) ? 4u : 0u);
+      bits |= kept << (i / 2 * 4 + i % 2);
     }
     return bits;
   }
-  // Four lanes (g = 4 u .. 4 u + 3) hold four neighbouring keys, twice, of two queries: lane q draws element q.
-  const int q = g % 4;
-  const std::int64_t element = row_of_i + static_cast<std::int64_t>(2 * t + q % 2) * sequence + j + (g - q) + q / 2 * 8;
-  std::uint32_t drawn = dropout.keeps_block(element) << (4 * q);
-  drawn |= __shfl_xor_sync(0xffffffff, drawn, 4);
-  drawn |= __shfl_xor_sync(0xffffffff, drawn, 8);
-  drawn >>= q;
-  return (drawn & 1u) | (drawn >> 3 & 2u) | (drawn >> 6 & 4u) | (drawn >> 9 & 8u);
+  // Eight lanes hold the keys of eight queries, which are as many blocks: lane g draws the one of its query g.
+  const std::uint32_t drawn = dropout.keeps_block(element(g));
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const std::uint32_t keys = __shfl_sync(0xffffffff, drawn, 4 * i + t) >> g;
+    bits |= ((keys & 1u) | (keys >> 6 & 4u)) << (i / 2 * 4 + i % 2);
+  }
+  return bits;
 }
 
 // Over the four lanes that share a row.

@@ -36,7 +36,7 @@ constexpr std::size_t kStridedStatistics = 91200;
 
 bool suits(const Context& context, const AttentionProblem& problem, DType dtype) {
   return context.cudnn && has_cudnn() && cudnnGetVersion() >= kStridedStatistics && dtype != DType::f32 &&
-         problem.threshold == 0 && problem.window == problem.sequence && problem.cap == 0 &&
+         problem.probability == 0 && problem.window == problem.sequence && problem.cap == 0 &&
          problem.head_dim % 8 == 0 && problem.head_dim <= 256 && problem.sequence % 128 == 0;
 }
 

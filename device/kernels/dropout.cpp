@@ -38,17 +38,17 @@ class Dropout final : public Kernel {
  private:
   static void drop(const DropoutMask& mask, std::int64_t first, const T* x, T* y, std::int64_t count) {
     constexpr std::int64_t kElements = 512;
-    const std::uint32_t threshold = mask.threshold;  // copies, which the stores below cannot alias
-    const float scale = mask.scale;
+    const float scale = mask.scale;  // a copy, which the stores below cannot alias
     std::uint32_t words[random_words_room(kElements)];
     for (std::int64_t begin = 0; begin < count; begin += kElements) {
       const std::int64_t size = std::min(kElements, count - begin);
-      const std::uint32_t* word = random_words(mask.key, first + begin, size, words);
+      with_draws(mask, first + begin, size, words, [=](const auto* drawn, auto threshold) {
 #pragma omp simd
-      for (std::int64_t i = 0; i < size; ++i) {
-        const float value = widen(x[begin + i]) * scale;
-        y[begin + i] = narrow<T>(word[i] >= threshold ? value : 0.0f);
-      }
+        for (std::int64_t i = 0; i < size; ++i) {
+          const float value = widen(x[begin + i]) * scale;
+          y[begin + i] = narrow<T>(drawn[i] >= threshold ? value : 0.0f);
+        }
+      });
     }
   }
 

@@ -10,7 +10,8 @@
 
 namespace l2l::device::kernels {
 
-static_assert(std::endian::native == std::endian::little, "pairs of words are stored as 64-bit values");
+static_assert(std::endian::native == std::endian::little,
+              "pairs of words are stored as 64-bit values, and bytes taken from words");
 
 // 32-bit counters in 64-bit lanes, where their products fit.
 typedef std::uint64_t CounterVector __attribute__((vector_size(kVectorBytes)));
@@ -56,24 +57,35 @@ void random_group(const RngKey& key, std::uint32_t first_block, std::uint32_t* w
 
 inline constexpr std::int64_t kGroupBlocks = 32;
 
-// Size of the `words` that random_words() needs for `count` elements.
+// Size of the `words` that with_draws() needs for `count` elements.
 constexpr std::int64_t random_words_room(std::int64_t count) { return count + 4 * kGroupBlocks + 4; }
 
-// Fills `words`; returns where the words of elements [first, first + count) begin in it.
-inline const std::uint32_t* random_words(const RngKey& key, std::int64_t first, std::int64_t count,
-                                         std::uint32_t* words) {
-  const std::uint32_t begin = static_cast<std::uint32_t>(first / 4);
-  const std::int64_t blocks = (first % 4 + count + 3) / 4;
+// The words of blocks [begin, begin + count), and some behind them.
+inline void random_blocks(const RngKey& key, std::uint32_t begin, std::int64_t count, std::uint32_t* words) {
   std::int64_t block = 0;
-  for (; blocks - block > 16; block += 32) {
+  for (; count - block > 16; block += 32) {
     random_group<32>(key, begin + static_cast<std::uint32_t>(block), words + 4 * block);
   }
-  if (blocks - block > 8) {
+  if (count - block > 8) {
     random_group<16>(key, begin + static_cast<std::uint32_t>(block), words + 4 * block);
-  } else if (blocks - block > 0) {
+  } else if (count - block > 0) {
     random_group<8>(key, begin + static_cast<std::uint32_t>(block), words + 4 * block);
   }
-  return words + first % 4;
+}
+
+// Draws what decides elements [first, first + count) of `mask` into `words`, and calls take(drawn, threshold): element
+// first + i is kept if drawn[i] >= threshold. Both are bytes or words.
+template <typename Take>
+void with_draws(const DropoutMask& mask, std::int64_t first, std::int64_t count, std::uint32_t* words,
+                const Take& take) {
+  const std::int64_t per_block = mask.per_block(), skipped = first % per_block;
+  random_blocks(mask.key, static_cast<std::uint32_t>(first / per_block), (skipped + count + per_block - 1) / per_block,
+                words);
+  if (mask.bytes) {
+    take(reinterpret_cast<const std::uint8_t*>(words) + skipped, static_cast<std::uint8_t>(mask.threshold));
+  } else {
+    take(static_cast<const std::uint32_t*>(words) + skipped, mask.threshold);
+  }
 }
 
 }  // namespace l2l::device::kernels

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "core/dropout.h"
 #include "eps/parameter_store.h"
 #include "eps/state_gather.h"
 #include "eps/state_save.h"
@@ -38,9 +39,10 @@ struct RunState {
   std::uint64_t data_hash = 0;      // of the training data, in which data_position counts
   // Dynamic loss scaling: the scale, a power of two up to 2^24, or 0 for none; and the steps since it last changed.
   std::uint64_t loss_scale = 0, good_steps = 0;
-  std::uint64_t base_hash = 0;           // of the files that frozen parameters come from; 0: there are none
-  bool without_frozen = false;           // frozen parameters are in these files, not in the checkpoint
-  std::vector<std::uint32_t> list = {};  // ids of layers, where they are exchanged; else empty
+  std::uint64_t base_hash = 0;                       // of the files that frozen parameters come from; 0: there are none
+  bool without_frozen = false;                       // frozen parameters are in these files, not in the checkpoint
+  std::vector<std::uint32_t> list = {};              // ids of layers, where they are exchanged; else empty
+  DropoutMasks dropout_masks = DropoutMasks::words;  // of the run; checkpoints that do not say are of words
 };
 
 // Files beside a checkpoint's own, which make its folder one that other programs load.

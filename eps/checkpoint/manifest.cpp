@@ -90,6 +90,13 @@ void read_list(const Json& json, const FieldReader& reader, RunState& state) {
   for (const Json& id : json) state.list.push_back(static_cast<std::uint32_t>(reader.number(id, "layers", kMostId)));
 }
 
+DropoutMasks read_masks(const Json& json, const FieldReader& reader) {
+  if (reader.number(json, "dropout_masks") != static_cast<std::uint64_t>(DropoutMasks::bytes)) {
+    reader.refuse("dropout_masks", "is not 2: this program knows no others");
+  }
+  return DropoutMasks::bytes;
+}
+
 RunState read_state(const Json& json, const FieldReader& reader) {
   RunState state;
   state.step = reader.number(reader.member(json, "step"), "step", kMostCount);
@@ -98,6 +105,7 @@ RunState read_state(const Json& json, const FieldReader& reader) {
   state.data_hash = reader.hash(reader.member(json, "data_hash"), "data_hash");
   state.config = reader.text(reader.member(json, "config"), "config");
   if (json.contains("loss_scale")) read_scaler(json, reader, state);
+  if (json.contains("dropout_masks")) state.dropout_masks = read_masks(json["dropout_masks"], reader);
   if (json.contains("base")) state.base_hash = reader.hash(reader.member(json, "base"), "base");
   if (json.contains("without_frozen")) {
     if (json["without_frozen"] != true || state.base_hash == 0) reader.refuse("without_frozen", "has no base");
@@ -163,6 +171,9 @@ std::string to_text(const Manifest& manifest) {
   if (manifest.state.loss_scale > 0) {
     json["loss_scale"] = manifest.state.loss_scale;
     json["good_steps"] = manifest.state.good_steps;
+  }
+  if (manifest.state.dropout_masks != DropoutMasks::words) {
+    json["dropout_masks"] = static_cast<int>(manifest.state.dropout_masks);
   }
   if (manifest.state.base_hash != 0) json["base"] = to_hex(manifest.state.base_hash);
   if (manifest.state.without_frozen) json["without_frozen"] = true;

@@ -55,6 +55,9 @@ void describe_devices(const RunPlan& plan, MemoryContract& contract) {
     const std::string description = each->description();
     if (!text.ends_with(description)) text += (text.empty() ? "" : ", ") + description;
     contract.device_other_bytes = std::max(contract.device_other_bytes, each->other_bytes());
+    const device::LateBytes late = each->late_bytes();
+    contract.device_graph_bytes = std::max(contract.device_graph_bytes, late.graphs);
+    contract.device_late_bytes = std::max(contract.device_late_bytes, late.sum());
   }
   if (plan.execution.devices > 1) text = std::to_string(plan.execution.devices) + " devices: " + text;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/denormals.h"
+#include "core/dropout.h"
 #include "core/dtype.h"
 #include "core/fixed_point.h"
 #include "core/half_rows.h"
@@ -189,8 +190,19 @@ TEST(Philox, UniformNumbersAreBelowOne) {
   EXPECT_EQ(to_uniform(0x80000000u), 0.5f);
 }
 
+// 256ths that change neither p nor 1 - p by more than 1/32.
+TEST(Dropout, BytesDecideWhereTheyAreFineEnough) {
+  EXPECT_EQ(dropout_byte_threshold(0.1f), 26u);
+  EXPECT_EQ(dropout_byte_threshold(0.5f), 128u);
+  EXPECT_EQ(dropout_byte_threshold(0.9f), 230u);
+  EXPECT_EQ(dropout_byte_threshold(1.0f / 256), 1u);
+  EXPECT_EQ(dropout_byte_threshold(255.0f / 256), 255u);
+  EXPECT_EQ(dropout_byte_threshold(0.02f), 5u);  // 5.12
+  for (const float p : {0.0f, 0.001f, 0.01f, 0.99f, 0.999f}) EXPECT_EQ(dropout_byte_threshold(p), 0u) << p;
+}
+
 // Of n draws the survivors are within five standard deviations of n (1 - p).
-TEST(Philox, DropoutThresholdDropsItsShare) {
+TEST(Dropout, TheThresholdDropsItsShare) {
   constexpr int kDraws = 1 << 20;
   for (const float p : {0.0f, 0.1f, 0.5f, 0.9f}) {
     int survivors = 0;

@@ -114,6 +114,21 @@ TEST(Checkpoint, TheStateOfTheLossScaleIsKept) {
   }
 }
 
+TEST(Checkpoint, KeepsHowDropoutDecides) {
+  const TemporaryFolder folder;
+  TestRun run(small_layout());
+  RunState state;
+  state.seed = 1;
+  for (const DropoutMasks masks : {DropoutMasks::bytes, DropoutMasks::words}) {
+    state.dropout_masks = masks;
+    const fs::path path = save_checkpoint(folder.path(), run.store, state, 1);
+    EXPECT_EQ(load_checkpoint(path, run.store).dropout_masks, masks);
+  }
+  state.dropout_masks = static_cast<DropoutMasks>(3);  // of a later version
+  const fs::path path = save_checkpoint(folder.path(), run.store, state, 1);
+  EXPECT_SAYS(load_refusal(path, run.store), "dropout_masks: is not 2");
+}
+
 // Five steps, with a save, a new store and a load after the third.
 std::uint64_t interrupted_run(const fs::path& directory, RunState* state = nullptr) {
   TestRun first(testing::toy_layout()), second(testing::toy_layout());

@@ -528,6 +528,11 @@ TEST_F(CudaEmulated, TheCardBoundsThePlan) {
   many.model.layers = 40;
   const MemoryContract roomy = Trainer(many).contract();
   ASSERT_EQ(roomy.stash, "device");
+  EXPECT_EQ(roomy.device_late_bytes, kReserve);
+  EXPECT_EQ(roomy.device_graph_bytes, kReserve / 2);
+  Options without_graphs = many;
+  without_graphs.device.graphs = false;
+  EXPECT_EQ(Trainer(without_graphs).contract().device_late_bytes, kReserve / 2);
 
   set_available(roomy.device_bytes);
   EXPECT_EQ(Trainer(many).contract().stash, "device");

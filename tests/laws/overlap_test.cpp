@@ -117,14 +117,16 @@ TEST_P(OverlapOfRanks, TheNetworkHidesBehindCompute) {
 }
 
 #ifdef L2L_FAULT_POINTS
-// Gradients leave after the backward pass, and the next step waits for all weights.
+// Gradients leave after the backward pass, and the next step waits for all weights; sharded ones are gathered ahead
+// all the same. Measured: 1.75 and 1.31 times.
 TEST_P(OverlapOfRanks, WithoutOverlapItShows) {
   settings_.options.eps.gradient_buffers = 14;  // of all layers
   settings_.overlap = false;
   arm_fault_point("eps.gradients_leave_late");
   const tools::RanksMeasurement measured = limited();
   arm_fault_point("");
-  EXPECT_GE(measured.step_ms, 1.2 * free_.step_ms);
+  const bool gathers = settings_.options.distributed.wire == "sharded";
+  EXPECT_GE(measured.step_ms, (gathers ? 1.25 : 1.5) * free_.step_ms);
 }
 #endif
 

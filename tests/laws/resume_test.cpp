@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/fault_point.h"
+#include "eps/checkpoint/manifest.h"
 #include "tests/laws/small_run.h"
 #include "tests/support/refusal.h"
 
@@ -122,6 +123,37 @@ TEST_P(ResumeNegativeControl, AnUpdateThatOvertakesTheSaveIsCaught) {
 INSTANTIATE_TEST_SUITE_P(Settings, ResumeNegativeControl, ::testing::Values(0, 1, 2, 6),
                          [](const auto& info) { return std::string(kSetting[info.param].name); });
 #endif
+
+// Runs that began when dropout decided by words go on so; a new run decides by bytes.
+TEST(ResumedDropout, KeepsToTheDropoutMasksOfTheRun) {
+  const SmallRun run;
+  const auto checkpoints = run.folder() / "checkpoints";
+  // `steps` from the newest checkpoint on; saves.
+  const auto go_on = [&](int steps) {
+    Trainer trainer(run.options());
+    trainer.resume(checkpoints);
+    const Record record = testing::record_of(trainer, steps);
+    trainer.save();
+    return record.hash;
+  };
+  const auto begin = [&](DropoutMasks masks) {
+    std::filesystem::remove_all(checkpoints);
+    Trainer trainer(run.options());
+    const auto folder = trainer.save();
+    eps::Manifest manifest = eps::read_manifest(folder);
+    EXPECT_EQ(manifest.state.dropout_masks, DropoutMasks::bytes);
+    manifest.state.dropout_masks = masks;
+    std::ofstream(folder / eps::kManifestName) << eps::to_text(manifest);
+  };
+  begin(DropoutMasks::words);
+  const std::uint64_t words = go_on(4);
+  begin(DropoutMasks::words);
+  go_on(2);
+  EXPECT_EQ(eps::read_manifest(checkpoints / "step-00000002").state.dropout_masks, DropoutMasks::words);
+  EXPECT_EQ(go_on(2), words);
+  begin(DropoutMasks::bytes);
+  EXPECT_NE(go_on(4), words);
+}
 
 TEST(SaveBesideTraining, ChangesNothing) {
   const SmallRun saved, plain;

@@ -14,20 +14,18 @@ template <int Count>
 __device__ inline Floats<Count> dropped(const DropoutMask& mask, std::int64_t first, Floats<Count> floats) {
   if (mask.keeps_all()) return floats;
   if constexpr (Count == 1) {
-    const PhiloxBlock words = philox(mask.key, static_cast<std::uint32_t>(first / 4));
-    const std::uint32_t word = words[static_cast<std::size_t>(first % 4)];
-    floats[0] = word >= mask.threshold ? __fmul_rn(floats[0], mask.scale) : 0.0f;
+    floats[0] = mask.keeps(mask.block_of(first), first) ? __fmul_rn(floats[0], mask.scale) : 0.0f;
   } else {
     static_assert(Count % 4 == 0);
-#pragma unroll
-    for (int block = 0; block < Count / 4; ++block) {
-      const PhiloxBlock words = philox(mask.key, static_cast<std::uint32_t>(first / 4 + block));
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float& value = floats[4 * block + i];
-        value = words[static_cast<std::size_t>(i)] >= mask.threshold ? __fmul_rn(value, mask.scale) : 0.0f;
-      }
+    PhiloxBlock block;
+    std::uint32_t kept = 0;
+#pragma unroll 1  // so that the code of a block is there once
+    for (int begin = 0; begin < Count; begin += 4) {
+      if (begin == 0 || (first + begin) % mask.per_block() == 0) block = mask.block_of(first + begin);
+      kept |= mask.keeps_four(block, first + begin) << begin;
     }
+#pragma unroll
+    for (int i = 0; i < Count; ++i) floats[i] = kept >> i & 1u ? __fmul_rn(floats[i], mask.scale) : 0.0f;
   }
   return floats;
 }

@@ -120,7 +120,7 @@ void Memory::check_guards() const {
 
 bool has_rounded_weights(const OpCase& test_case) {
   const compiler::OpKind kind = test_case.op().kind;
-  return rounds_attention_weights() &&
+  return rounds_attention_weights(test_case.graph.values[0].dtype) &&
          (kind == compiler::OpKind::attention || kind == compiler::OpKind::attention_backward);
 }
 
@@ -134,7 +134,8 @@ struct Tolerance {
 // within its 11. Rounded dlogits, and what a fused op hands from part to part, may fall to the other side of a tie,
 // which sums in f32 show. Attention that multiplies rounded weights adds their errors, which are as large as the
 // result's own on the whole, and on one element of thousands four standard deviations or more.
-Tolerance tolerance_of(const OpCase& test_case, DType dtype) {
+Tolerance tolerance_of(const OpCase& test_case, const compiler::Value& value) {
+  const DType dtype = value.dtype;
   if (has_rounded_weights(test_case)) {
     if (dtype == DType::bf16) return {3e-3, 1.6e-2};
     if (dtype == DType::f16) return {4.9e-4, 2e-3};
@@ -142,8 +143,8 @@ Tolerance tolerance_of(const OpCase& test_case, DType dtype) {
   // The roundings of few different values do not average out: up to half a unit in the last place, 2^-8.
   using compiler::OpKind;
   const OpKind kind = test_case.op().kind;
-  const bool few =
-      kind == OpKind::broadcast || kind == OpKind::sum || kind == OpKind::softmax || kind == OpKind::unpack;
+  const bool few = value.shape.elements() == 1 || kind == OpKind::broadcast || kind == OpKind::sum ||
+                   kind == OpKind::softmax || kind == OpKind::unpack;
   if (dtype == DType::bf16 && few) return {3.95e-3, 8.1e-3};
   if (dtype == DType::bf16) return {2.5e-3, 8.1e-3};
   if (dtype == DType::f16) return {4.9e-4, 1.1e-3};
@@ -193,7 +194,7 @@ std::string compare(const OpCase& test_case, const Tensors& expected, const Tens
     const compiler::Value& value = test_case.graph.value(op.outputs[i - op.inputs.size()]);
     // The first keys of causal attention have far larger gradients than the others.
     const std::size_t row = has_rounded_weights(test_case) ? static_cast<std::size_t>(value.shape[1]) : 0;
-    const std::string text = compare_tensor(expected[i], actual[i], tolerance_of(test_case, value.dtype), row);
+    const std::string text = compare_tensor(expected[i], actual[i], tolerance_of(test_case, value), row);
     if (!text.empty()) return "output " + std::to_string(i - op.inputs.size()) + ": " + text;
   }
   return "";

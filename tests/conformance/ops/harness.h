@@ -40,8 +40,9 @@ class Memory {
   std::vector<Block> blocks_;
 };
 
-// Whether this backend's 16-bit attention rounds probabilities and their gradients for its products (tensor cores).
-bool rounds_attention_weights();
+// Whether this backend's attention in `dtype` rounds probabilities and their gradients for its products (tensor cores,
+// tile registers).
+bool rounds_attention_weights(DType dtype);
 
 // Whether that concerns the case. Then rows count for themselves: an element's error is held against the typical size
 // of its own row, too, since the first keys of causal attention have far larger gradients than the others.

@@ -1,11 +1,12 @@
 #include "device/kernels/kernel.h"
+#include "device/kernels/tile_product.h"
 #include "l2l/errors.h"
 #include "tests/conformance/ops/guard.h"
 #include "tests/conformance/ops/harness.h"
 
 namespace l2l::test {
 
-bool rounds_attention_weights() { return false; }
+bool rounds_attention_weights(DType dtype) { return dtype == DType::bf16 && device::kernels::has_tiles(); }
 
 std::vector<int> variants() { return {1, 2, 3, 4}; }
 

@@ -378,6 +378,32 @@ void add_chunks(std::vector<OpCase>& cases, DType dtype) {
   }
 }
 
+// Dropout by bytes, where lanes share blocks of 16 keys on every path of the kernels, and by words: of older runs, and
+// where bytes are too coarse for the probability.
+void add_masks(std::vector<OpCase>& cases, DType dtype) {
+  for (const AttentionCase& shape : {AttentionCase{2, 48, 2, 64, 0.1f},
+                                     {1, 144, 1, 32, 0.25f},
+                                     {1, 80, 2, 96, 0.1f, 1, false},
+                                     {1, 64, 1, 128, 0.5f},
+                                     {1, 80, 2, 20, 0.3f},
+                                     {1, 48, 1, 136, 0.1f}}) {
+    cases.push_back(attention_case(dtype, shape));
+    cases.push_back(attention_backward_case(dtype, shape));
+  }
+  cases.push_back(packed(attention_case(dtype, {1, 96, 2, 64, 0.1f})));
+  cases.push_back(packed(attention_backward_case(dtype, {1, 96, 2, 64, 0.1f})));
+  for (const float probability : {0.1f, 0.01f}) {
+    const AttentionCase shape{1, 48, 2, 32, probability}, narrow{1, 48, 2, 20, probability};
+    for (OpCase words : {dropout_case(dtype, 7, 33, probability), dropout_case(dtype, 3, 64, probability),
+                         attention_case(dtype, shape), attention_backward_case(dtype, shape),
+                         attention_case(dtype, narrow), attention_backward_case(dtype, narrow)}) {
+      words.name += "_words";
+      if (probability > 0.05f) words.parameters.dropout_masks = DropoutMasks::words;
+      cases.push_back(std::move(words));
+    }
+  }
+}
+
 // Evaluation: dropout must be the identity.
 void add_evaluation(std::vector<OpCase>& cases, DType dtype) {
   for (OpCase evaluation : {dropout_case(dtype, 7, 8, 0.5f), attention_case(dtype, {2, 7, 3, 20, 0.3f})}) {
@@ -397,6 +423,7 @@ std::vector<OpCase> conformance_cases() {
     add_pointwise(cases, dtype);
     add_streams(cases, dtype);
     add_attention(cases, dtype);
+    add_masks(cases, dtype);
     add_core_attention(cases, dtype);
     add_scores(cases, dtype);
     add_cached(cases, dtype);

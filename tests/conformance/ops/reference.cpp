@@ -304,9 +304,15 @@ double dropout_factor(const ReferenceCall& call, std::int64_t element) {
   if (!call.parameters.training || attributes.probability == 0) return 1;
   const RngKey key{call.parameters.seed, call.parameters.step, call.parameters.layer, call.parameters.microbatch,
                    attributes.rng_op};
-  const PhiloxBlock block = philox(key, static_cast<std::uint32_t>(element / 4));
-  const double p = static_cast<double>(attributes.probability);
-  return block[static_cast<std::size_t>(element % 4)] / 4294967296.0 >= p ? 1 / (1 - p) : 0;
+  const double p = static_cast<double>(attributes.probability), rounded = std::round(256 * p) / 256;
+  const bool bytes = std::abs(rounded - p) <= std::min(p, 1 - p) / 32;
+  if (call.parameters.dropout_masks == DropoutMasks::words || !bytes) {
+    const PhiloxBlock block = philox(key, static_cast<std::uint32_t>(element / 4));
+    return block[static_cast<std::size_t>(element % 4)] / 4294967296.0 >= p ? 1 / (1 - p) : 0;
+  }
+  const PhiloxBlock block = philox(key, static_cast<std::uint32_t>(element / 16));
+  const std::uint32_t byte = block[static_cast<std::size_t>(element % 16 / 4)] >> (element % 4 * 8) & 255u;
+  return byte / 256.0 >= rounded ? 1 / (1 - rounded) : 0;
 }
 
 }  // namespace l2l::test
