@@ -149,7 +149,7 @@ class Device {
   virtual Bytes peak_bytes() const = 0;
   // Device memory held by others now: by the driver (context, code, graphs) and by other processes.
   virtual Bytes other_bytes() const { return 0; }
-  // The most that the driver will take later than now, while a run goes on.
+  // What plans leave to the driver for later.
   virtual LateBytes late_bytes() const { return {}; }
   // Bytes that allocate() can still hand out, less late_bytes(). Empty where no bound is known: devices in host memory,
   // which the host's own budget covers.

@@ -172,7 +172,7 @@ void print_contract(std::ostream& out, int columns, const MemoryContract& contra
   }
   if (contract.device_late_bytes > 0) {
     const std::uint64_t graphs = contract.device_graph_bytes;
-    section(out, "device: left to the driver for later (at most)", contract.device_late_bytes,
+    section(out, "device: left to the driver for later", contract.device_late_bytes,
             {{"CUDA graphs", graphs}, {"code, streams", contract.device_late_bytes - graphs}});
   }
   section(out, "pinned (exact; part of host)", contract.pinned_bytes, {});

@@ -1,8 +1,7 @@
 // Work of one head: 4 S^2 d operations for S rows of d elements (half of it when causal), S d elements of q, k, v and y
 // to and from memory; keys and values are read once per tile of queries, mostly from the L2 cache. Tensor-core tiles,
-// with 128 threads each, shared memory in KiB and registers per thread on sm_90 (without / with dropout), no spills:
-//   d <= 32: 128 queries x 64 keys, 30 KiB, 162 / 180     d <= 64: 128 x 64, 54 KiB, 173 / 252
-//   d <= 96: 128 x 32, 52 KiB, 214 / 240                  d <= 128: 128 x 32, 68 KiB, 241 / 252
+// with 128 threads each (registers and spills: docs/kernel_resources.csv), and their shared memory in KiB:
+//   d <= 32: 128 queries x 64 keys, 30     d <= 64: 128 x 64, 54     d <= 96: 128 x 32, 52     d <= 128: 128 x 32, 68
 #include "device/kernels/attention_forward_plain.cuh"
 #include "device/kernels/attention_forward_tensor.cuh"
 #include "device/kernels/common/launch.cuh"

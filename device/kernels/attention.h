@@ -92,8 +92,6 @@ struct SeenRows {
     const std::int64_t in_window = shape.causal ? std::max<std::int64_t>(i + 1 - shape.window, 0) : 0;
     return begins != nullptr ? std::max<std::int64_t>(begins[i], in_window) : in_window;
   }
-  // The same for all rows from i on, cut down to whole vectors.
-  std::int64_t first_vector(std::int64_t i) const { return first(i) / kLanes * kLanes; }
 };
 
 // Queries [i, i + rows) against keys [j, j + columns).

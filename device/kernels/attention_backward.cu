@@ -1,12 +1,11 @@
 // Work of one head: 14 S^2 d operations for S rows of d elements (half of it when causal): 8 for dk and dv, 6 for dq;
 // q, k, v, dy, y read and dq, dk, dv written once, tiles of the other side mostly from the L2 cache. Tensor-core tiles
-// with 128 threads each, shared memory in KiB and registers per thread on sm_90 (without / with dropout), no spills
-// there (on sm_80 one of 8 bytes):
-//             dk, dv: keys x queries                             dq: queries x keys
-//   d <= 32:  128 x 32, 30.5 KiB, 168 / 222                      128 x 32, 30 KiB, 164 / 166
-//   d <= 64:  128 x 32, 54.5 KiB, 250; 64 x 64, 55 KiB, 244      128 x 32, 54 KiB, 234 / 254
-//   d <= 96:  64 x 32, 52.5 KiB, 218 / 243                       128 x 32, 78 KiB, 244 / 244
-//   d <= 128: 64 x 32, 68.5 KiB, 245 / 248                       64 x 32, 68 KiB, 128 / 160
+// with 128 threads each (registers and spills: docs/kernel_resources.csv), and their shared memory in KiB:
+//             dk, dv: keys x queries                      dq: queries x keys
+//   d <= 32:  128 x 32, 30.5                              128 x 32, 30
+//   d <= 64:  128 x 32, 54.5; with dropout 64 x 64, 55    128 x 32, 54
+//   d <= 96:  64 x 32, 52.5                               128 x 32, 78
+//   d <= 128: 64 x 32, 68.5                               64 x 32, 68
 #include "device/kernels/attention_backward_plain.cuh"
 #include "device/kernels/attention_backward_tensor.cuh"
 #include "device/kernels/common/launch.cuh"

@@ -96,8 +96,8 @@ __device__ inline void drop_weights(Sums<kBlocks, kKeys>& weights, const Attenti
     for (int n = 0; n < kKeys / 8; n += 4) {
       const std::uint32_t kept = keeps_by_query(dropout, row, row8, j + 8 * n);
 #pragma unroll
-      for (int i = 0; i < 16; ++i) {
-        if ((kept >> i & 1u) == 0) weights.tiles[m][n + i / 4][i % 4] = 0;
+      for (int bit = 0; bit < 16; ++bit) {
+        if ((kept >> bit & 1u) == 0) weights.tiles[m][n + bit / 4][bit % 4] = 0;
       }
     }
   }

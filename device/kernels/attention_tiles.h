@@ -15,11 +15,11 @@ inline void copy_head(const AttentionShape& shape, const bf16* source, std::int6
                       std::int64_t rows, bf16* destination) {
   constexpr std::int64_t kAhead = 8;
   for (std::int64_t row = 0; row < rows; ++row) {
-    if (row + kAhead < count) prefetch_head(shape, source + (row + kAhead) * stride);
     bf16* const to = destination + row * shape.padded_dim;
-    const std::int64_t columns = row < count ? shape.head_dim : 0;
-    std::copy_n(source + row * stride, columns, to);
-    std::fill(to + columns, to + shape.padded_dim, bf16{0});
+    bf16* tail = to;
+    if (row + kAhead < count) prefetch_head(shape, source + (row + kAhead) * stride);
+    if (row < count) tail = std::copy_n(source + row * stride, shape.head_dim, to);
+    std::fill(tail, to + shape.padded_dim, bf16{0});
   }
 }
 
@@ -29,10 +29,10 @@ inline void pad_to_tiles(AttentionShape& shape) {
   shape.padded_dim = whole_tile_steps(shape.head_dim);
 }
 
-// [rows][padded_dim] of bf16, as words, to pairs of rows of the transpose: [padded_dim / 2][rows].
+// [rows][padded_dim] of bf16, as words, to pairs of rows of the transpose: [padded_dim / 2][padded_sequence].
 inline void transpose_rows(const AttentionShape& shape, std::int64_t rows, const bf16* source, Bf16Pair* destination) {
   transpose_words(rows, shape.padded_dim / 2, reinterpret_cast<const std::uint32_t*>(source), shape.padded_dim / 2,
-                  destination, rows);
+                  destination, shape.padded_sequence);
 }
 
 // Of the forward pass, of one thread: its arrays, and what it computes with them.
@@ -43,6 +43,7 @@ struct TileScores : SlotArrays {
   static constexpr bool kScaled = false;  // scores are to be multiplied by the shape's scale
 
   static void pad(AttentionShape& shape) { pad_to_tiles(shape); }
+  // Keys [begin(first), end(last)) enter the products of a block that sees [first, last).
   static std::int64_t begin(std::int64_t row) { return row / kTileSteps * kTileSteps; }
   static std::int64_t end(std::int64_t row) { return whole_tile_steps(row); }
 
@@ -57,11 +58,11 @@ struct TileScores : SlotArrays {
 
   // The first `count` rows of a head of keys and of values.
   void load(const bf16* key, const bf16* value, std::int64_t stride, std::int64_t count) const {
-    const std::int64_t all = shape.padded_sequence, dim = shape.padded_dim;
-    copy_head(shape, key, stride, count, all, rows);
-    transpose_rows(shape, all, rows, keys);
-    copy_head(shape, value, stride, count, all, rows);
-    pair_rows(all, dim, rows, dim, values, dim);
+    const std::int64_t whole = end(count), dim = shape.padded_dim;
+    copy_head(shape, key, stride, count, whole, rows);
+    transpose_rows(shape, whole, rows, keys);
+    copy_head(shape, value, stride, count, whole, rows);
+    pair_rows(whole, dim, rows, dim, values, dim);
   }
   void load_queries(const bf16* query, std::int64_t stride, std::int64_t count) const {
     copy_head(shape, query, stride, count, kQueries, queries);
@@ -78,6 +79,7 @@ struct TileScores : SlotArrays {
   void mix(const SeenRows& seen, std::int64_t i, std::int64_t count, std::int64_t begin) const {
     const std::int64_t stride = shape.padded_sequence, dim = shape.padded_dim;
     const std::int64_t columns = end(seen.end(i + count - 1)) - begin;
+    // Of a last block, rows behind `count` hold what was there; so do sums that nobody reads.
     for (std::int64_t row = 0; row < count; ++row) {
       narrow_row(scores + row * stride + begin, weights + row * stride + begin, columns);
     }
@@ -158,7 +160,7 @@ struct TileGradients : SlotArrays {
     std::fill(dscores + block.rows * kKeys, dscores + rows * kKeys, 0.0f);
     pair_rows(rows, columns, probabilities, kKeys, probability_pairs, kKeys);
     pair_rows(rows, columns, dscores, kKeys, dscore_pairs, kKeys);
-    narrow_row(dscores, dscore_rows, rows * kKeys);
+    narrow_row(dscores, dscore_rows, rows * kKeys);  // columns behind the last are not read
     tile_product(dim, columns, rows, dy_transposed + block.i, query_rows, probability_pairs, kKeys, dv + block.j,
                  stride, true);
     tile_product(dim, columns, rows, queries_transposed + block.i, query_rows, dscore_pairs, kKeys, dk + block.j,

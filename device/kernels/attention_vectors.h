@@ -19,7 +19,7 @@ struct VectorScores : SlotArrays {
   static constexpr bool kScaled = true;  // scores already are
 
   static void pad(AttentionShape&) {}
-  // Rows are taken from multiples of this on, and up to this one.
+  // Keys [begin(first), end(last)) enter the products of a block that sees [first, last).
   static std::int64_t begin(std::int64_t row) { return row / kLanes * kLanes; }
   static std::int64_t end(std::int64_t row) { return row; }
 

@@ -5,7 +5,7 @@
 namespace l2l::device::cuda {
 namespace {
 
-// Moves 2 elements of T per element (3 with a residual) and draws one word.
+// Moves 2 elements of T per element (3 with a residual); a block of random bits decides 4 or 16.
 template <typename T, bool kAdd>
 struct DropoutBody : ElementwiseBody {
   using Element = T;

@@ -72,7 +72,8 @@ struct alignas(64) TileConfig {
 static_assert(sizeof(TileConfig) == 64);
 
 bool ask_for_tiles() {
-  if (std::getenv("L2L_INSTRUCTION_SET") != nullptr) return false;
+  const char* const named = std::getenv("L2L_INSTRUCTION_SET");
+  if (named != nullptr && *named != '\0') return false;
   unsigned int a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
   constexpr unsigned int kBf16 = 1u << 22, kTile = 1u << 24;

@@ -33,7 +33,7 @@ struct MemoryContract {
   std::uint64_t device_bytes = 0;        // of each device
   std::uint64_t device_bytes_apart = 0;  // what device_bytes would be if no two parts shared memory
   std::uint64_t device_other_bytes = 0;  // held by the driver and other processes when this was written
-  std::uint64_t device_late_bytes = 0;   // the most that the driver takes later; no buffer does
+  std::uint64_t device_late_bytes = 0;   // left free for what the driver allocates later
   std::uint64_t device_graph_bytes = 0;  // of these, CUDA graphs; what does not fit is launched kernel by kernel
   std::uint64_t pinned_bytes = 0;        // page-locked host memory, for all devices
   std::uint64_t host_bytes = 0;          // host memory, for all devices

@@ -22,7 +22,7 @@ namespace l2l {
 
 namespace {
 
-// Random numbers index a tensor's elements in blocks of four with 32 bits (core/philox.h).
+// Random numbers index a tensor's elements with 32 bits in blocks, the smallest of four (core/dropout.h).
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 34;
 // Leaves room for the sums of a memory plan in 64 bits.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;

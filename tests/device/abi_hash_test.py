@@ -1,16 +1,27 @@
 #!/usr/bin/env python3
-"""The hash of the interface's headers (device/cuda/abi_hash.py) follows what they hold, and the build's is up to date.
+"""The hash of the interface's headers (device/cuda/abi_hash.py) follows what they hold, and the build's is up to date. Of
+the project's own headers, none includes one that is not among them.
 
     abi_hash_test.py ABI_HASH_PY BUILT_HEADER HEADER...
 """
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 
 
+def check_includes(root, headers):
+    listed = {pathlib.Path(header).resolve() for header in headers}
+    for header in listed:
+        for name in re.findall(r'^#include "([^"]+)"', header.read_text(), re.MULTILINE):
+            places = [root / name, root / "include" / name]
+            assert any(place in listed for place in places), f"{header} includes {name}, which the hash does not cover"
+
+
 def main():
     script, built, *headers = sys.argv[1:]
+    check_includes(pathlib.Path(script).resolve().parents[2], headers)
     with tempfile.TemporaryDirectory() as folder:
         copies = []
         for i, header in enumerate(headers):

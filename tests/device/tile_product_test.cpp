@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -45,14 +46,13 @@ TEST(TileProduct, TransposesWords) {
   }
 }
 
-// c, or c + a b, against sums in double; what lies beside c stays.
+// c, or c + a b, against sums in double; what lies beside c stays. Tiles are set up.
 void compare(std::int64_t rows, std::int64_t columns, std::int64_t steps, bool accumulate) {
   const std::int64_t a_row = steps + 8, b_row = columns + 3, c_row = columns + 5;
   const std::vector<bf16> a = numbers(rows * a_row, 2), b = numbers(steps * b_row, 3);
   std::vector<Bf16Pair> pairs(static_cast<std::size_t>(steps / 2 * b_row));
   pair_rows(steps, columns, b.data(), b_row, pairs.data(), b_row);
   std::vector<float> c(static_cast<std::size_t>(rows * c_row), 0.25f);
-  const TileSetup setup;
   tile_product(rows, columns, steps, a.data(), a_row, pairs.data(), b_row, c.data(), c_row, accumulate);
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < c_row; ++j) {
@@ -68,6 +68,7 @@ void compare(std::int64_t rows, std::int64_t columns, std::int64_t steps, bool a
 
 TEST(TileProduct, MultipliesTilesOfAnyNumber) {
   if (!has_tiles()) GTEST_SKIP() << "this processor has no tile registers";
+  const TileSetup setup;
   for (const std::int64_t rows : {16, 32, 48}) {
     for (const std::int64_t columns : {16, 32, 80}) {
       for (const std::int64_t steps : {32, 96}) {
@@ -77,13 +78,35 @@ TEST(TileProduct, MultipliesTilesOfAnyNumber) {
   }
 }
 
-// Whoever set tiles up before, oneDNN say, finds them as they were.
-TEST(TileProduct, SetupsNest) {
+#if defined(__x86_64__)
+using Config = std::array<std::uint8_t, 64>;  // as STTILECFG writes it
+
+__attribute__((target("amx-tile"))) void store(Config& config) { asm volatile("sttilecfg %0" : "=m"(config)); }
+__attribute__((target("amx-tile"))) void load(const Config& config) { asm volatile("ldtilecfg %0" : : "m"(config)); }
+
+// Whoever set tiles up before, oneDNN say, finds them as they were; where nobody did, they are set up no more.
+TEST(TileProduct, ASetupIsUndone) {
   if (!has_tiles()) GTEST_SKIP() << "this processor has no tile registers";
-  const TileSetup outer;
-  compare(16, 16, 32, false);
-  compare(32, 16, 32, true);
+  const Config none{};
+  Config of_others{1}, found;
+  of_others[16] = 32;  // bytes of a row of tile 0
+  of_others[48] = 8;   // its rows
+  load(of_others);
+  {
+    const TileSetup setup;
+    store(found);
+    EXPECT_NE(found, of_others);
+    { const TileSetup inner; }
+    compare(32, 16, 32, true);
+  }
+  store(found);
+  EXPECT_EQ(found, of_others);
+  asm volatile("tilerelease");
+  { const TileSetup setup; }
+  store(found);
+  EXPECT_EQ(found, none);
 }
+#endif
 
 }  // namespace
 }  // namespace l2l::device::kernels

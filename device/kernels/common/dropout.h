@@ -15,7 +15,7 @@ namespace l2l::device::kernels {
 struct DropoutMask {
   RngKey key;
   std::uint32_t threshold = 0;
-  bool bytes = false;  // decide, instead of words
+  bool bytes = false;  // whether bytes decide; else words
   float scale = 1;     // factor of the elements that are kept
 
   constexpr DropoutMask() = default;

@@ -90,6 +90,10 @@ std::vector<OpCase> fused_conformance_cases(DType dtype) {
   }
   for (const OpKind kind : {OpKind::dropout_add, OpKind::dropout_bias, OpKind::add_layer_norm}) {
     OpCase evaluation = fused_case(kind, dtype, 7, 24, 0.25f);
+    OpCase words = evaluation;
+    words.name += "_words";
+    words.parameters.dropout_masks = DropoutMasks::words;
+    cases.push_back(std::move(words));
     evaluation.name += "_evaluation";
     evaluation.parameters.training = false;
     cases.push_back(std::move(evaluation));

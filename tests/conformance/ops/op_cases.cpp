@@ -393,10 +393,15 @@ void add_masks(std::vector<OpCase>& cases, DType dtype) {
   cases.push_back(packed(attention_case(dtype, {1, 96, 2, 64, 0.1f})));
   cases.push_back(packed(attention_backward_case(dtype, {1, 96, 2, 64, 0.1f})));
   for (const float probability : {0.1f, 0.01f}) {
-    const AttentionCase shape{1, 48, 2, 32, probability}, narrow{1, 48, 2, 20, probability};
-    for (OpCase words : {dropout_case(dtype, 7, 33, probability), dropout_case(dtype, 3, 64, probability),
-                         attention_case(dtype, shape), attention_backward_case(dtype, shape),
-                         attention_case(dtype, narrow), attention_backward_case(dtype, narrow)}) {
+    std::vector<OpCase> all = {dropout_case(dtype, 7, 33, probability), dropout_case(dtype, 3, 64, probability)};
+    for (const AttentionCase& shape : {AttentionCase{1, 48, 2, 32, probability},
+                                       {1, 48, 2, 20, probability},
+                                       {1, 49, 2, 32, probability},
+                                       {1, 33, 2, 20, probability}}) {
+      all.push_back(attention_case(dtype, shape));
+      all.push_back(attention_backward_case(dtype, shape));
+    }
+    for (OpCase& words : all) {
       words.name += "_words";
       if (probability > 0.05f) words.parameters.dropout_masks = DropoutMasks::words;
       cases.push_back(std::move(words));
