@@ -1,6 +1,7 @@
 #include "device/host/host_device.h"
 
 #include "device/kernels/matmul.h"
+#include "device/kernels/tile_product.h"
 #include "l2l/errors.h"
 
 namespace l2l::device {
@@ -30,7 +31,7 @@ HostDevice::HostDevice(int threads, Bytes link_bandwidth)
 std::string HostDevice::description() const {
   const int threads = shared_->workers.threads();
   return "host (" + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") +
-         std::string(kernels::matmul_library()) + ", " + instruction_set() + ")";
+         std::string(kernels::matmul_library()) + ", " + instruction_set() + (kernels::has_tiles() ? ", AMX)" : ")");
 }
 
 bool HostDevice::multiplies_fast(DType dtype) const { return kernels::has_instructions(dtype); }

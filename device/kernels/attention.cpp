@@ -122,11 +122,6 @@ class Attention final : public AttentionKernel<Slot> {
     slot.mix(seen_rows, i, rows, begin);
   }
 
-  static void multiply(float* scores, std::int64_t count, float factor) {
-#pragma omp simd
-    for (std::int64_t j = 0; j < count; ++j) scores[j] *= factor;
-  }
-
   // Exponentials to probabilities after dropout.
   static void weigh(float* scores, std::int64_t count, const DropoutMask& mask, std::int64_t index, float factor,
                     std::uint32_t* words) {

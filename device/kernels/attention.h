@@ -210,6 +210,15 @@ inline void fill_tail(float* row, std::int64_t own, float value) {
 // Score of what a row does not see, and of the padding behind its last key.
 inline constexpr float kMasked = -1e30f;
 
+inline void multiply(float* values, std::int64_t count, float factor) {
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) values[j] *= factor;
+}
+inline void multiply(float* values, std::int64_t count, const float* factors) {
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) values[j] *= factors[j];
+}
+
 // Scores s become c tanh(s / c).
 inline void cap_scores(float* scores, std::int64_t count, float cap) {
   const float inverse = 1.0f / cap;

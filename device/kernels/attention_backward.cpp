@@ -93,7 +93,7 @@ class AttentionBackward final : public AttentionKernel<Slot> {
       float* probabilities = slot.probabilities + row * Slot::kKeys;
       float* dscores = slot.dscores + row * Slot::kKeys;
       const float row_logsumexp = logsumexp[row * shape_.heads], product = slot.products[row];
-      if (!Slot::kScaled) multiply(probabilities, shape_.scale, whole);
+      if (!Slot::kScaled) multiply(probabilities, whole, shape_.scale);
       if (shape_.softcap > 0) cap_scores(probabilities, slot.slopes, whole, shape_.softcap);
       if (mask.keeps_all()) {
         differentiate(probabilities, dscores, whole, row_logsumexp, product);
@@ -104,7 +104,7 @@ class AttentionBackward final : public AttentionKernel<Slot> {
                                            threshold);
                    });
       }
-      if (shape_.softcap > 0) multiply(dscores, slot.slopes, whole);
+      if (shape_.softcap > 0) multiply(dscores, whole, slot.slopes);
       fill_tail(probabilities, seen, 0);
       fill_tail(dscores, seen, 0);
       const std::int64_t unseen = std::clamp<std::int64_t>(seen_rows.first(i) - block.j, 0, columns);
@@ -113,15 +113,6 @@ class AttentionBackward final : public AttentionKernel<Slot> {
       std::fill(probabilities + whole, probabilities + columns, 0.0f);
       std::fill(dscores + whole, dscores + columns, 0.0f);
     }
-  }
-
-  static void multiply(float* values, const float* factors, std::int64_t count) {
-#pragma omp simd
-    for (std::int64_t j = 0; j < count; ++j) values[j] *= factors[j];
-  }
-  static void multiply(float* values, float factor, std::int64_t count) {
-#pragma omp simd
-    for (std::int64_t j = 0; j < count; ++j) values[j] *= factor;
   }
 
   static void differentiate(float* scores, float* dscores, std::int64_t count, float logsumexp, float product) {

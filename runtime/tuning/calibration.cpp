@@ -13,7 +13,6 @@
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/workers.h"
-#include "device/kernels/tile_product.h"
 #include "l2l/errors.h"
 #include "l2l/trainer.h"
 #include "l2l/version.h"
@@ -46,7 +45,6 @@ std::string instruction_set() {
   for (const char* const flag : {"avx2", "avx512f", "avx512_bf16", "amx_bf16"}) {
     if (flags.find(std::string(" ") + flag + " ") != std::string::npos) found += std::string(" ") + flag;
   }
-  if (device::kernels::has_tiles()) found += " tiles";
   return found.empty() ? " baseline" : found;
 }
 
