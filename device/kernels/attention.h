@@ -185,17 +185,7 @@ void load_head(const AttentionShape& shape, const T* source, std::int64_t stride
 
 // Transposes what load_head() wrote into [padded_dim][padded_sequence], padded with zeros to whole vectors of columns.
 inline void transpose_head(const AttentionShape& shape, const float* source, std::int64_t rows, float* destination) {
-  for (std::int64_t row = 0; row < rows; row += kLanes) {
-    for (std::int64_t d = 0; d < shape.padded_dim; d += kLanes) {
-      FloatVector block[kLanes];
-      for (std::int64_t i = 0; i < kLanes; ++i) {
-        block[i] = row + i < rows ? load_vector(source + (row + i) * shape.padded_dim + d) : FloatVector{};
-      }
-      transpose_in_registers(block);
-      float* to = destination + d * shape.padded_sequence + row;
-      for (std::int64_t i = 0; i < kLanes; ++i) store_vector(to + i * shape.padded_sequence, block[i]);
-    }
-  }
+  transpose(rows, shape.padded_dim, source, shape.padded_dim, destination, shape.padded_sequence);
 }
 
 // Pads the first `own` elements of a row with `value` to whole vectors, so that loops over rows need no remainders.

@@ -31,8 +31,9 @@ inline void pad_to_tiles(AttentionShape& shape) {
 
 // [rows][padded_dim] of bf16, as words, to pairs of rows of the transpose: [padded_dim / 2][padded_sequence].
 inline void transpose_rows(const AttentionShape& shape, std::int64_t rows, const bf16* source, Bf16Pair* destination) {
-  transpose_words(rows, shape.padded_dim / 2, reinterpret_cast<const std::uint32_t*>(source), shape.padded_dim / 2,
-                  destination, shape.padded_sequence);
+  static_assert(kTileRows % kLanes == 0);
+  transpose(rows, shape.padded_dim / 2, reinterpret_cast<const std::uint32_t*>(source), shape.padded_dim / 2,
+            destination, shape.padded_sequence);
 }
 
 // Of the forward pass, of one thread: its arrays, and what it computes with them.
@@ -179,12 +180,11 @@ struct TileGradients : SlotArrays {
     Bf16Pair* const pairs = reinterpret_cast<Bf16Pair*>(turned);
     copy_head(shape, source, stride, shape.sequence, query_rows, rows);
     pair_rows(query_rows, dim, rows, dim, pairs, dim);
-    transpose_words(query_rows / 2, dim, pairs, dim, reinterpret_cast<std::uint32_t*>(transposed), query_rows / 2);
+    transpose(query_rows / 2, dim, pairs, dim, reinterpret_cast<std::uint32_t*>(transposed), query_rows / 2);
   }
 
   void store_transposed(const float* gradient, float scale, bf16* destination, std::int64_t stride) const {
-    transpose_words(shape.padded_dim, shape.padded_sequence, reinterpret_cast<const std::uint32_t*>(gradient),
-                    shape.padded_sequence, reinterpret_cast<std::uint32_t*>(turned), shape.padded_dim);
+    transpose(shape.padded_dim, shape.padded_sequence, gradient, shape.padded_sequence, turned, shape.padded_dim);
     store_head(shape, turned, shape.sequence, scale, destination, stride);
   }
 };

@@ -1,6 +1,7 @@
 // The width of the build's vector registers, and a vector of floats of that width (GCC and Clang vector extension).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -55,5 +56,24 @@ inline void transpose_in_registers(FloatVector* rows) { detail::exchange_all<1>(
 
 // `count` rounded up to whole vectors.
 constexpr std::int64_t whole_vectors(std::int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
+
+// Transposes a matrix of 32-bit words; rows are filled up with zeros to whole vectors, of which columns are made up.
+template <typename Word>
+void transpose(std::int64_t rows, std::int64_t columns, const Word* source, std::ptrdiff_t source_row,
+               Word* destination, std::ptrdiff_t destination_row) {
+  static_assert(sizeof(Word) == sizeof(float));
+  for (std::int64_t row = 0; row < rows; row += kLanes) {
+    for (std::int64_t column = 0; column < columns; column += kLanes) {
+      FloatVector block[kLanes] = {};  // moved, never computed with
+      for (std::int64_t i = 0; i < kLanes; ++i) {
+        if (row + i < rows) std::memcpy(&block[i], source + (row + i) * source_row + column, sizeof block[i]);
+      }
+      transpose_in_registers(block);
+      for (std::int64_t i = 0; i < kLanes; ++i) {
+        std::memcpy(destination + (column + i) * destination_row + row, &block[i], sizeof block[i]);
+      }
+    }
+  }
+}
 
 }  // namespace l2l::device::kernels

@@ -1,9 +1,8 @@
 #include "device/kernels/tile_product.h"
 
 #include <cstdlib>
-#include <cstring>
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
@@ -13,14 +12,14 @@
 namespace l2l::device::kernels {
 namespace {
 
-static_assert(kTileRows % kLanes == 0);
-
 std::uint32_t bits_of(bf16 value) { return value.bits; }
 std::uint32_t bits_of(float value) { return to_bf16(value).bits; }
 
+}  // namespace
+
 template <typename T>
-void pair(std::int64_t rows, std::int64_t columns, const T* source, std::ptrdiff_t source_row, Bf16Pair* pairs,
-          std::ptrdiff_t pairs_row) {
+void pair_rows(std::int64_t rows, std::int64_t columns, const T* source, std::ptrdiff_t source_row, Bf16Pair* pairs,
+               std::ptrdiff_t pairs_row) {
   for (std::int64_t row = 0; row < rows; row += 2) {
     const T *low = source + row * source_row, *high = low + source_row;
     Bf16Pair* to = pairs + row / 2 * pairs_row;
@@ -29,33 +28,8 @@ void pair(std::int64_t rows, std::int64_t columns, const T* source, std::ptrdiff
   }
 }
 
-}  // namespace
-
-void pair_rows(std::int64_t rows, std::int64_t columns, const bf16* source, std::ptrdiff_t source_row, Bf16Pair* pairs,
-               std::ptrdiff_t pairs_row) {
-  pair(rows, columns, source, source_row, pairs, pairs_row);
-}
-
-void pair_rows(std::int64_t rows, std::int64_t columns, const float* source, std::ptrdiff_t source_row, Bf16Pair* pairs,
-               std::ptrdiff_t pairs_row) {
-  pair(rows, columns, source, source_row, pairs, pairs_row);
-}
-
-void transpose_words(std::int64_t rows, std::int64_t columns, const std::uint32_t* source, std::ptrdiff_t source_row,
-                     std::uint32_t* destination, std::ptrdiff_t destination_row) {
-  for (std::int64_t row = 0; row < rows; row += kLanes) {
-    for (std::int64_t column = 0; column < columns; column += kLanes) {
-      FloatVector block[kLanes];  // moved, never computed with
-      for (std::int64_t i = 0; i < kLanes; ++i) {
-        std::memcpy(&block[i], source + (row + i) * source_row + column, sizeof block[i]);
-      }
-      transpose_in_registers(block);
-      for (std::int64_t i = 0; i < kLanes; ++i) {
-        std::memcpy(destination + (column + i) * destination_row + row, &block[i], sizeof block[i]);
-      }
-    }
-  }
-}
+template void pair_rows(std::int64_t, std::int64_t, const bf16*, std::ptrdiff_t, Bf16Pair*, std::ptrdiff_t);
+template void pair_rows(std::int64_t, std::int64_t, const float*, std::ptrdiff_t, Bf16Pair*, std::ptrdiff_t);
 
 #if defined(__x86_64__) && defined(__linux__)
 

@@ -43,16 +43,9 @@ void tile_product(std::int64_t rows, std::int64_t columns, std::int64_t steps, c
                   const Bf16Pair* b, std::ptrdiff_t b_row, float* c, std::ptrdiff_t c_row, bool accumulate);
 
 // Pairs rows 2 i and 2 i + 1 of `source` into row i: the left factor's transpose becomes the right factor. `rows` is
-// even.
-void pair_rows(std::int64_t rows, std::int64_t columns, const bf16* source, std::ptrdiff_t source_row, Bf16Pair* pairs,
+// even; T is bf16, or float, which is rounded first.
+template <typename T>
+void pair_rows(std::int64_t rows, std::int64_t columns, const T* source, std::ptrdiff_t source_row, Bf16Pair* pairs,
                std::ptrdiff_t pairs_row);
-// The same of numbers that are rounded first.
-void pair_rows(std::int64_t rows, std::int64_t columns, const float* source, std::ptrdiff_t source_row, Bf16Pair* pairs,
-               std::ptrdiff_t pairs_row);
-
-// Transposes a matrix of 32-bit words; rows and columns are multiples of kTileRows. Of rows of bf16, whose pairs of
-// columns are the words, it makes pairs of rows of their transpose; and of pairs of rows the transpose itself.
-void transpose_words(std::int64_t rows, std::int64_t columns, const std::uint32_t* source, std::ptrdiff_t source_row,
-                     std::uint32_t* destination, std::ptrdiff_t destination_row);
 
 }  // namespace l2l::device::kernels

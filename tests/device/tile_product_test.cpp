@@ -40,7 +40,7 @@ TEST(TileProduct, TransposesWords) {
   constexpr std::size_t kRows = 32, kColumns = 48, kFrom = 50, kTo = 33;
   std::vector<std::uint32_t> source(kRows * kFrom), destination(kColumns * kTo);
   for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::uint32_t>(i * 2654435761u);
-  transpose_words(kRows, kColumns, source.data(), kFrom, destination.data(), kTo);
+  transpose(kRows, kColumns, source.data(), kFrom, destination.data(), kTo);
   for (std::size_t i = 0; i < kRows; ++i) {
     for (std::size_t j = 0; j < kColumns; ++j) EXPECT_EQ(destination[j * kTo + i], source[i * kFrom + j]);
   }
