@@ -119,7 +119,7 @@ class Executable {
 // Device memory that the driver takes after a run was planned.
 struct LateBytes {
   Bytes graphs = 0;  // launches that were recorded
-  Bytes code = 0;    // kernels that are loaded when they first run, and streams
+  Bytes code = 0;    // kernels that first run only then, and streams
 
   Bytes sum() const { return graphs + code; }
 };

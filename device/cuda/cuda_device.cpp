@@ -9,7 +9,8 @@ namespace l2l::device::cuda {
 namespace {
 
 // What the driver may allocate after a plan was made. Where graphs would take more, kernels are launched one by one.
-constexpr LateBytes kLate = {.graphs = 256 * kMiB, .code = 256 * kMiB};
+// Most code is loaded before (runtime/plan/load_code.h).
+constexpr LateBytes kLate = {.graphs = 256 * kMiB, .code = 64 * kMiB};
 constexpr int kMostGraphNodes = static_cast<int>(kLate.graphs / (10 * kKiB));  // some 10 KiB for each
 
 CudaStream& cuda_of(Stream& stream) { return static_cast<CudaStream&>(stream); }

@@ -1,4 +1,6 @@
 // The gradients of layer norm and RMS norm; the fused ops add to dx the gradient that x gets from elsewhere.
+#include <algorithm>
+
 #include "device/kernels/common/column_sums.cuh"
 #include "device/kernels/cuda_factories.h"
 #include "device/kernels/norm.cuh"
@@ -207,7 +209,7 @@ struct NormParameterGradient {
 template <typename T, bool kRms>
 class NormBackwardKernel final : public Kernel {
  public:
-  NormBackwardKernel(const Context&, const OpView& op)
+  NormBackwardKernel(const Context& context, const OpView& op)
       : name_(compiler::name_of(op.kind)),
         inputs_(op.inputs.size()),
         trained_(op.outputs.size() - 1),
@@ -216,7 +218,7 @@ class NormBackwardKernel final : public Kernel {
         offset_(op.attributes.unit_offset ? 1.0f : 0.0f),
         in_registers_(rows_are_packed<T>(hidden_) && with_shape([](auto) {})),
         sums_(rows_, hidden_) {
-    if (in_registers_) with_shape([&](auto shape) { blocks_ = blocks_of(shape); });
+    if (in_registers_) with_shape([&](auto shape) { blocks_ = blocks_of(context, shape); });
   }
 
   Bytes workspace() const override {
@@ -249,11 +251,11 @@ class NormBackwardKernel final : public Kernel {
     return with_row_shape<RowShape<32, 2>, RowShape<128, 2>, RowShape<512, 2>>(hidden_ / kPack<T>, run);
   }
 
-  // Two blocks for each of 132 multiprocessors; fewer when there are not rows enough.
+  // Two blocks for each multiprocessor; fewer when there are not rows enough.
   template <typename Shape>
-  std::int64_t blocks_of(Shape) const {
-    constexpr std::int64_t kMost = 264;
-    return std::min<std::int64_t>(kMost, ceil_div(rows_, kNormBackwardThreads<Shape> / Shape::kThreads));
+  std::int64_t blocks_of(const Context& context, Shape) const {
+    const std::int64_t most = 2 * std::max(1, context.multiprocessors);
+    return std::min<std::int64_t>(most, ceil_div(rows_, kNormBackwardThreads<Shape> / Shape::kThreads));
   }
 
   NormBackward<T> problem(Operands operands) const {

@@ -28,6 +28,8 @@ class Programs {
   const LayerPrograms& of(int layer) const {
     return types_[static_cast<std::size_t>(model_.type_of[static_cast<std::size_t>(layer)])];
   }
+  // By type of layer.
+  const std::vector<LayerPrograms>& types() const { return types_; }
   // 0 where there is none.
   static Bytes scratch_bytes(const std::unique_ptr<device::Executable>& program) {
     return program ? program->program().scratch_bytes : 0;

@@ -13,6 +13,7 @@
 #include "models/make_model.h"
 #include "models/own_layers.h"
 #include "runtime/data/dataset.h"
+#include "runtime/plan/load_code.h"
 
 namespace l2l::runtime {
 namespace {
@@ -277,8 +278,10 @@ void choose_sums(RunParts& parts, std::shared_ptr<device::Peers> peers) {
   }
 }
 
+// After groups of devices and the programs' code have taken what they take.
 void find_available(RunParts& parts) {
-  parts.device = parts.tightest = parts.devices[0].get();
+  load_code(parts.devices, parts.model, parts.execution);
+  for (const models::Model& shorter : parts.shorter) load_code(parts.devices, shorter, parts.execution);
   for (const auto& each : parts.devices) {
     const std::optional<Bytes> available = each->available_bytes();
     if (!available || (parts.device_available && *available >= *parts.device_available)) continue;
@@ -313,11 +316,11 @@ RunParts make_parts(ResolvedOptions options, Devices devices, PeerGroups peers) 
     throw Error("a plan for device.count = " + std::to_string(parts.options.device.count) + " was given " +
                 std::to_string(count) + " devices");
   }
-  if (count > 1) {  // groups of GPUs take device memory, so they are made before what is available is known
+  parts.device = parts.tightest = parts.devices[0].get();
+  if (count > 1) {
     choose_feed(parts, std::move(peers.weights));
     choose_sums(parts, std::move(peers.gradients));
   }
-  find_available(parts);
   make_models(parts);
   parts.placement = place_workers(read_topology(), {.threads = static_cast<int>(parts.options.eps.threads),
                                                     .feeds_device = !parts.device->uses_host_memory(),
@@ -325,6 +328,7 @@ RunParts make_parts(ResolvedOptions options, Devices devices, PeerGroups peers) 
   parts.store = store_options(parts);
   parts.scaler = loss_scaler(parts.options.precision);
   parts.execution = execution_plan(parts);
+  find_available(parts);
   return parts;
 }
 

@@ -43,7 +43,7 @@ struct RunParts {
   device::Device* tightest = nullptr;  // the one with the least memory available
   PeerGroups peers;
   std::string weight_feed, gradient_sums;      // the same for people; of one device empty
-  std::optional<Bytes> device_available = {};  // on that one when it was opened; nothing: unknown
+  std::optional<Bytes> device_available = {};  // on that one, its code loaded; nothing: unknown
   models::Model model;                         // its blocks keep their inputs alone, until decisions say what they keep
   std::vector<models::Model> shorter;          // the same for each of options.lengths but the last, model.sequence
   Placement placement;                         // of the parameter server's workers

@@ -1,5 +1,6 @@
 // Devices, errors and launches of the stand-in runtime.
 #include <cstring>
+#include <set>
 
 #include "tests/emulation/state.h"
 
@@ -19,6 +20,21 @@ struct SharedLimits {
 SharedLimits& shared_limits() {
   static SharedLimits& made = *new SharedLimits();
   return made;
+}
+
+struct LoadedKernels {
+  std::mutex mutex;
+  std::set<const void*> kernels;  // guarded by mutex
+};
+
+LoadedKernels& loaded_kernels() {
+  static LoadedKernels& made = *new LoadedKernels();
+  return made;
+}
+
+void load(const void* kernel) {
+  const std::lock_guard lock(loaded_kernels().mutex);
+  loaded_kernels().kernels.insert(kernel);
 }
 
 cudaError_t check(const cudaLaunchConfig_t& config, const void* kernel) {
@@ -42,9 +58,20 @@ cudaError_t check_device(int device) {
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::function<void()> thread) {
   return call([&] {
     if (const cudaError_t status = check(config, kernel)) return status;
+    load(kernel);
     const Grid grid{kernel, config.gridDim, config.blockDim, config.dynamicSmemBytes};
     return enqueue(config.stream, [grid, thread = std::move(thread)] { run_grid(grid, thread, order()); });
   });
+}
+
+std::size_t kernels_loaded() {
+  const std::lock_guard lock(loaded_kernels().mutex);
+  return loaded_kernels().kernels.size();
+}
+
+void unload_kernels() {
+  const std::lock_guard lock(loaded_kernels().mutex);
+  loaded_kernels().kernels.clear();
 }
 
 }  // namespace l2l::emulation

@@ -126,7 +126,7 @@ cudaError_t cudaFree(void* memory) {
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return call([&] {
     *total = machine().memory;
-    *free = *total - std::min(*total, state().device.total());
+    *free = *total - std::min(*total, state().device.total() + kernels_loaded() * machine().code);
     return cudaSuccess;
   });
 }

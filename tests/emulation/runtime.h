@@ -31,6 +31,7 @@ struct Machine {
   bool nccl = true;                              // false: NCCL makes no communicators
   int graphs = 1 << 30;                          // graphs_made() at which there is no memory for more
   std::chrono::microseconds delay{0};            // L2L_EMULATION_DELAY_US: streams wait up to this before each work
+  std::size_t code = 0;                          // bytes of the device that a kernel takes when it is first launched
   bool ignores_waits = false;                    // cudaStreamWaitEvent() does nothing: the law that must notice
 };
 void set_machine(const Machine& machine);
@@ -38,6 +39,10 @@ Machine machine();
 
 // How many times cudaGraphInstantiate() has made a graph. Thread-safe.
 int graphs_made();
+
+// Kernels that have been launched since the last call of unload_kernels(). Thread-safe.
+std::size_t kernels_loaded();
+void unload_kernels();
 
 // Forgets a sticky error, which a real process cannot. Nothing may be enqueued.
 void clear_error();
