@@ -92,4 +92,10 @@ inline f16 to_f16(float value) {
   return {static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | rounded)};
 }
 
+// `value` rounded to a compute type, and back in fp32.
+inline float rounded_to(DType dtype, float value) {
+  if (dtype == DType::f32) return value;
+  return dtype == DType::bf16 ? to_float(to_bf16(value)) : to_float(to_f16(value));
+}
+
 }  // namespace l2l

@@ -130,6 +130,22 @@ void check_covered(const GroupSpec& group, const Ranges& ranges) {
 
 }  // namespace
 
+std::vector<SharedBlock> shared_blocks(const ParameterSpec& parameter) {
+  const Shape& own = parameter.shape;
+  if (!parameter.share) return {{1, own.elements(), 0, own.elements(), 0, own.elements()}};
+  const auto& [whole, axis, ranges] = *parameter.share;
+  std::int64_t inner = 1, outer = 1;  // elements of one step along the axis, and how often all of them come
+  for (std::size_t i = axis + 1; i < whole.rank(); ++i) inner *= whole[i];
+  for (std::size_t i = 0; i < axis; ++i) outer *= whole[i];
+  std::vector<SharedBlock> blocks;
+  std::int64_t begin = 0;
+  for (const auto& [first, count] : ranges) {
+    blocks.push_back({outer, count * inner, begin * inner, own[axis] * inner, first * inner, whole[axis] * inner});
+    begin += count;
+  }
+  return blocks;
+}
+
 std::int64_t GroupSpec::gradient_elements() const {
   if (std::ranges::all_of(parameters, &ParameterSpec::trained)) return elements;
   return for_each_gradient(*this, [](const ParameterSpec&, std::int64_t) {});

@@ -21,6 +21,19 @@ using GroupIndex = std::int32_t;
 
 enum class Initial : std::uint8_t { zeros, ones, normal, uniform };
 
+// What one device has of a parameter that is split over several: along `axis` of `whole`, these ranges of it, one
+// behind the other.
+struct ParameterShare {
+  struct Range {
+    std::int64_t first = 0, count = 0;
+    bool operator==(const Range&) const = default;
+  };
+  Shape whole;
+  std::size_t axis = 0;
+  std::vector<Range> ranges = {};
+  bool operator==(const ParameterShare&) const = default;
+};
+
 // One tensor, row-major at `offset` (in elements) of its group.
 struct ParameterSpec {
   std::string name;  // as in Hugging Face files: "h.0.attn.c_attn.weight"
@@ -35,8 +48,20 @@ struct ParameterSpec {
   // Not 0: a statistic. What stands for its gradient is the sum of what microbatches measured; a step moves it by this
   // share of the way to their mean. It has no part in norms of gradients, nor in clipping.
   float statistic = 0;
+  std::optional<ParameterShare> share = {};  // of a model of one device's shares, whose shape is that of the share
   bool operator==(const ParameterSpec&) const = default;
 };
+
+// A block of rows that a device's share and the whole parameter have in common: where it begins in each, and how far
+// apart its rows lie there, in elements.
+struct SharedBlock {
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t own = 0, own_stride = 0;
+  std::int64_t whole = 0, whole_stride = 0;
+  bool operator==(const SharedBlock&) const = default;
+};
+// All of them; of a parameter that every device has, the one block that it is.
+std::vector<SharedBlock> shared_blocks(const ParameterSpec& parameter);
 
 // Trained elements [begin, begin + elements) of a wire, and where their gradients begin.
 struct GradientRange {

@@ -58,4 +58,8 @@ Executable::Arguments Executable::arguments_of(const compiler::Launch& launch, c
   return arguments;
 }
 
+void Device::join(const TensorMember&) {
+  throw BadInput(description() + ": layers are split over devices in host memory only, so far");
+}
+
 }  // namespace l2l::device

@@ -22,6 +22,8 @@ class Trace;
 
 namespace l2l::device {
 
+struct TensorMember;
+
 // Why a stream waits: its idle time up to the end of the wait counts towards this reason.
 enum class WaitReason : std::uint8_t { order, weights, stash, gradients, count };
 
@@ -173,6 +175,11 @@ class Device {
   // Enqueues one run of `executable` (made by this device). Bindings and parameters are copied.
   virtual void launch(Stream& stream, const Executable& executable, const Bindings& bindings,
                       const LaunchParameters& parameters) = 0;
+
+  // Programs compiled from now on may have shares of split layers (compiler::Shard), which they compute together with
+  // the group's other members (device/tensor_group.h). Before anything is compiled. Throws BadInput where the device
+  // cannot.
+  virtual void join(const TensorMember& member);
 
   // Waits on the calling thread. Rethrows a stored failure.
   virtual void synchronize(Event& event) = 0;

@@ -46,6 +46,7 @@ class ForwardingDevice : public Device {
               const LaunchParameters& parameters) override {
     inner_->launch(stream, executable, bindings, parameters);
   }
+  void join(const TensorMember& member) override { inner_->join(member); }
   void synchronize(Event& event) override { inner_->synchronize(event); }
   void synchronize(Stream& stream) override { inner_->synchronize(stream); }
   std::unique_ptr<Executable> compile(const compiler::Graph& graph) override { return inner_->compile(graph); }

@@ -1,50 +1,14 @@
 #include "device/peers.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <vector>
 
-#include "core/activity.h"
 #include "core/fault_point.h"
+#include "device/barrier.h"
 #include "l2l/errors.h"
 
 namespace l2l::device {
 namespace {
-
-// Where the threads of a group wait for each other, again and again. Thread-safe.
-class Barrier {
- public:
-  explicit Barrier(int threads) : threads_(threads) {}
-
-  void arrive_and_wait() {
-    const ActivitySpan span(Doing::rests, "the wait for the other devices");
-    std::unique_lock lock(mutex_);
-    const std::uint64_t turn = turn_;
-    if (!aborted_ && ++arrived_ == threads_) {
-      arrived_ = 0;
-      ++turn_;
-      changed_.notify_all();
-    }
-    changed_.wait(lock, [&] { return turn_ != turn || aborted_; });
-    if (turn_ == turn) throw DeviceError("an exchange of devices was aborted: another device has failed");
-  }
-  void abort() {
-    {
-      const std::lock_guard lock(mutex_);
-      aborted_ = true;
-    }
-    changed_.notify_all();
-  }
-
- private:
-  const int threads_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int arrived_ = 0;         // guarded by mutex_, as are the next two
-  std::uint64_t turn_ = 0;  // how often all have arrived
-  bool aborted_ = false;
-};
 
 // Devices in host memory: each copies out of the memory of the others. The threads meet twice in a call, so that an
 // event is recorded before anybody waits for it; the rest is up to the streams.

@@ -12,6 +12,7 @@
 #include "models/families.h"
 #include "models/family.h"
 #include "models/own_layers.h"
+#include "models/split_layers.h"
 
 namespace l2l::models {
 namespace {
@@ -31,16 +32,24 @@ std::int64_t aligned(std::int64_t elements) {
 
 bool rebuilds(const TransformerShape& shape) { return shape.streams() && !shape.keeps_inputs; }
 
-// A group of one parameter: a table that several layers use, or that travels in chunks.
-GroupSpec single(const std::string& group, std::uint32_t id, const std::string& name, Shape shape, Initial initial) {
+// A group of one parameter: a table that several layers use, or that travels in chunks. `tokens`: the rows of it that
+// the device has.
+GroupSpec single(const std::string& group, std::uint32_t id, const std::string& name, Shape shape, Initial initial,
+                 TokenRange tokens) {
   ParameterList list;
-  list.add({{name, shape}}, initial, initial == Initial::normal ? kInitialDeviation : 0);
+  ParameterList::Parameter parameter{name, shape};
+  if (tokens.count < shape[0]) {
+    parameter.share = {shape, 0, {{tokens.first, tokens.count}}};
+    parameter.shape = shape.rank() == 1 ? Shape{tokens.count} : Shape{tokens.count, shape[1]};
+  }
+  list.add({parameter}, initial, initial == Initial::normal ? kInitialDeviation : 0);
   return list.group(group, id);
 }
 
 // Rows of the table that travel at once: all, unless the table is larger than a block.
 std::int64_t chunk_rows(const TransformerShape& shape, std::int64_t block_elements) {
   std::int64_t rows = shape.vocabulary;
+  if (shape.split()) return rows;
   if (shape.vocabulary_chunk > 0) {
     rows = shape.vocabulary_chunk;
   } else if (shape.vocabulary * shape.hidden > block_elements) {
@@ -107,6 +116,7 @@ class Assembly {
   const Blocks blocks_;
   // Types of blocks so far: by kind, and by what of them is trained.
   std::vector<std::pair<std::size_t, int>> block_types_;  // kind, type
+  const TokenRange tokens_;                               // of the tables
   const VocabularyChunks chunks_;
   std::vector<LayerEnds> numbered_;  // what lies between blocks, once each
   GroupIndex table_ = 0, head_table_ = 0, head_bias_ = -1;
@@ -116,7 +126,8 @@ class Assembly {
 Assembly::Assembly(const TransformerShape& shape, const Family& family)
     : shape_(shape),
       family_(family),
-      blocks_(make_blocks(shape, family)),
+      blocks_((check_split(shape), make_blocks(shape, family))),
+      tokens_(own_tokens(shape)),
       chunks_{shape, chunk_rows(shape, blocks_.largest()), family.embedding_dropout, family.embedding_factor,
               !family.head_bias.empty()} {
   model_.rows = shape.rows();
@@ -171,42 +182,44 @@ void Assembly::add_family_layers() {
 // A tied table is a group of its own, with two uses.
 void Assembly::add_tables() {
   const Shape table{shape_.vocabulary, shape_.hidden};
-  head_table_ = table_ = add(single(family_.table_group, kTableId, family_.table, table, Initial::normal));
+  head_table_ = table_ = add(single(family_.table_group, kTableId, family_.table, table, Initial::normal, tokens_));
   if (shape_.labels > 0) return;
   if (!family_.head_table.empty()) {
-    head_table_ = add(single(family_.head_table, kHeadTableId, family_.head_table, table, Initial::normal));
+    head_table_ = add(single(family_.head_table, kHeadTableId, family_.head_table, table, Initial::normal, tokens_));
   }
   if (!family_.head_bias.empty()) {
-    head_bias_ = add(single(family_.head_bias, kHeadBiasId, family_.head_bias, {shape_.vocabulary}, Initial::zeros));
+    head_bias_ =
+        add(single(family_.head_bias, kHeadBiasId, family_.head_bias, {shape_.vocabulary}, Initial::zeros, tokens_));
   }
 }
 
 // y = dropout(table[token] + positions[place] + ...). The wire is [table, positions].
 Graph Assembly::embedding_graph(ParameterList& positions) const {
   GraphBuilder graph("embedding");
-  LayerWeights weights(graph, positions, shape_.compute, aligned(shape_.vocabulary * shape_.hidden));
+  LayerWeights weights(graph, positions, shape_.compute, aligned(tokens_.count * shape_.hidden));
   const ValueId tokens = graph.bound(Region::tokens, "tokens", DType::i32, {shape_.rows()});
-  const ValueId table = weights.borrowed(family_.table, {shape_.vocabulary, shape_.hidden}, 0);
-  ValueId sum = -1;
+  const ValueId table = weights.borrowed(family_.table, {tokens_.count, shape_.hidden}, 0);
+  ValueId sum = shape_.split() ? look_up_rows(graph, tokens, table, family_.embedding_factor, shape_) : -1;
   for (const PositionTable& p : family_.positions) {
     const ValueId places = weights.rows_from(p.name, p.rows, p.first, shape_.hidden, p.deviation);
     const std::optional<ValueId> of_rows = read_rows(graph, shape_, p.field);
     sum = sum < 0 ? graph.embedding(tokens, table, places, p.sequence, of_rows)
-                  : graph.add_positions(sum, places, p.sequence, of_rows);
+                  : graph.add_positions(sum, places, p.sequence, of_rows, shape_.shard);
   }
-  write_output(graph, shape_, graph.dropout(sum, family_.embedding_dropout));
+  write_output(graph, shape_, graph.dropout(sum, family_.embedding_dropout, shape_.shard));
   return graph.finish();
 }
 
 void Assembly::add_embedding() {
-  if (family_.positions.empty()) {
+  if (family_.positions.empty() && !shape_.split()) {
     const int type = add(embedding_chunk(chunks_, shape_.vocabulary, /*last=*/true));
     add_layer(type, "embedding", kTableId, {{table_}});
     return;
   }
   ParameterList positions;
   Graph forward = embedding_graph(positions);
-  const std::vector<LayerPart> parts = {{table_}, {add(positions.group(family_.positions_group, kPositionsId))}};
+  std::vector<LayerPart> parts = {{table_}};
+  if (positions.elements() > 0) parts.push_back({add(positions.group(family_.positions_group, kPositionsId))});
   add_layer(add(layer_type(std::move(forward), parts)), "embedding", kTableId, parts);
 }
 
@@ -225,7 +238,7 @@ void Assembly::add_embedding_chunks() {
 
 void Assembly::add_embedding_norm() {
   ParameterList norm;
-  Graph forward = layer_graph("embedding norm", shape_, family_.embedding_norm, shape_.rows(), norm);
+  Graph forward = layer_graph("embedding norm", shape_, family_.embedding_norm, shape_.own_rows(), norm);
   const std::vector<LayerPart> parts = {{add(norm.group("embedding.norm", kEmbeddingNormId))}};
   add_layer(add(layer_type(std::move(forward), parts)), "embedding.norm", kEmbeddingNormId, parts);
   model_.input_bytes.push_back(bytes_of(family_ends(shape_)));
@@ -295,23 +308,31 @@ int Assembly::block_type(std::size_t kind, const std::vector<LayerPart>& parts) 
 // The head's wire is [its own parameters, table, bias].
 ValueId Assembly::head_table(LayerWeights& weights, const ParameterList& list) const {
   const std::string& name = family_.head_table.empty() ? family_.table : family_.head_table;
-  return weights.borrowed(name, {shape_.vocabulary, shape_.hidden}, list.elements());
+  return weights.borrowed(name, {tokens_.count, shape_.hidden}, list.elements());
 }
 
 std::optional<ValueId> Assembly::head_bias(LayerWeights& weights, const ParameterList& list) const {
   if (family_.head_bias.empty()) return std::nullopt;
-  return weights.borrowed(family_.head_bias, {shape_.vocabulary},
-                          list.elements() + aligned(shape_.vocabulary * shape_.hidden));
+  return weights.borrowed(family_.head_bias, {tokens_.count}, list.elements() + aligned(tokens_.count * shape_.hidden));
 }
 
 Graph Assembly::head_graph(ParameterList& list) const {
   GraphBuilder graph("head");
   LayerWeights weights(graph, list, shape_.compute);
-  const ValueId x = read_input(graph, shape_, shape_.rows());
-  const ValueId normed = family_.head(graph, weights, x, shape_), table = head_table(weights, list);
+  const ValueId x = read_input(graph, shape_, shape_.own_rows());
+  const ValueId normed = gather_rows(graph, family_.head(graph, weights, x, shape_), shape_);
+  const ValueId table = head_table(weights, list);
   const ValueId targets = graph.bound(Region::targets, "targets", DType::i32, {shape_.rows()});
   const std::optional<ValueId> bias = head_bias(weights, list);
-  graph.place(graph.linear_cross_entropy(normed, table, targets, bias, shape_.logit_softcap), Region::loss);
+  std::vector<ValueId> operands{normed, table, targets};
+  if (bias) operands.push_back(*bias);
+  compiler::Attributes attributes{.softcap = shape_.logit_softcap};
+  if (shape_.split()) {
+    attributes.first = tokens_.first;
+    attributes.vocabulary = shape_.vocabulary;
+    attributes.shard = shape_.shard;
+  }
+  graph.place(graph.apply(compiler::OpKind::linear_cross_entropy, std::move(operands), attributes), Region::loss);
   return graph.finish();
 }
 
@@ -331,7 +352,7 @@ void Assembly::add_head() {
   std::vector<LayerPart> parts = {{add(list.group(family_.head_group, kHeadId))}, {head_table_}};
   if (head_bias_ >= 0) parts.push_back({head_bias_});
   LayerType type = layer_type(std::move(forward), parts);
-  type.logits = logits_graph();
+  if (!shape_.split()) type.logits = logits_graph();
   add_layer(add(std::move(type)), "head", kHeadId, std::move(parts));
 }
 
@@ -518,15 +539,16 @@ Family::Part dropped_out(Family::Part part) {
 
 compiler::Attributes attention_attributes(const TransformerShape& shape) {
   const bool slides = shape.slides(0), local = slides && shape.local_theta > 0;
-  return {.heads = static_cast<int>(shape.heads),
-          .kv_heads = static_cast<int>(shape.kv_heads),
+  return {.heads = static_cast<int>(shape.own_heads()),
+          .kv_heads = static_cast<int>(shape.kv_heads / shape.shard.count),
           .window = slides ? static_cast<int>(shape.window) : 0,
           .scale = shape.query_scale > 0 ? 1 / std::sqrt(shape.query_scale) : 0,
           .softcap = shape.attention_softcap,
           .sequence = static_cast<int>(shape.sequence),
           .positions = shape.cache > 0 ? static_cast<int>(shape.context) : 0,
           .rotary_base = local ? shape.local_theta : shape.rope_theta,
-          .rotary_scaling = local ? compiler::RotaryScaling{} : shape.rope_scaling};
+          .rotary_scaling = local ? compiler::RotaryScaling{} : shape.rope_scaling,
+          .shard = shape.shard};
 }
 
 float residual_deviation(const TransformerShape& shape) {

@@ -1,6 +1,7 @@
 #include "models/families.h"
 
 #include "models/family.h"
+#include "models/split_layers.h"
 
 namespace l2l::models {
 namespace {
@@ -25,10 +26,24 @@ ValueId linear(GraphBuilder& graph, LayerWeights& weights, ValueId x, const std:
   return graph.linear_transposed(x, w, weights.vector(name + ".bias", out, Initial::zeros));
 }
 
-// The same of a block, where it may be adapted.
-ValueId linear(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
-               const std::string& name, std::int64_t in, std::int64_t out) {
-  return adapt(graph, weights, shape, x, linear(graph, weights, x, name, in, out), in, {{name, out}});
+// In a block, where it may be adapted and split: the MLP's first product.
+ValueId widen(GraphBuilder& graph, LayerWeights& weights, ValueId own, const TransformerShape& shape,
+              const std::string& name) {
+  const std::int64_t in = shape.hidden, out = shape.intermediate;
+  const ValueId x = gather_rows(graph, own, shape);
+  const ValueId w = weights.matrix(name + ".weight", out, in, kInitialDeviation, {shape.shard, 0});
+  const ValueId bias = weights.vector(name + ".bias", out, Initial::zeros, 0, {shape.shard, 0});
+  return adapt(graph, weights, shape, x, graph.linear_transposed(x, w, bias), in, {{name, out}});
+}
+
+// The second product of a branch.
+ValueId narrow(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
+               const std::string& name, std::int64_t in) {
+  const ValueId w = weights.matrix(name + ".weight", shape.hidden, in, kInitialDeviation, {shape.shard, 1});
+  const std::optional<ValueId> bias = bias_of_sums(weights, name + ".bias", shape.hidden, shape);
+  const ValueId y =
+      sum_products(graph, shape, bias, [&](std::optional<ValueId> own) { return graph.linear_transposed(x, w, own); });
+  return adapt(graph, weights, shape, x, y, in, {{name, shape.hidden}});
 }
 
 ValueId gelu(GraphBuilder& graph, ValueId x, const TransformerShape& shape) {
@@ -36,7 +51,7 @@ ValueId gelu(GraphBuilder& graph, ValueId x, const TransformerShape& shape) {
 }
 
 // Queries, keys and values in one product: their matrices, and their biases, are neighbours in the wire.
-ValueId qkv(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
+ValueId qkv(GraphBuilder& graph, LayerWeights& weights, ValueId own, const TransformerShape& shape) {
   const std::int64_t hidden = shape.hidden;
   std::vector<LayerWeights::Piece> modules, matrices, biases;
   for (const char* const name : {"query", "key", "value"}) {
@@ -44,25 +59,28 @@ ValueId qkv(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Transfo
     matrices.push_back({modules.back().name + ".weight", hidden});
     biases.push_back({modules.back().name + ".bias", hidden});
   }
-  const ValueId w = weights.joined_matrix(matrices, hidden, kInitialDeviation);
-  const ValueId y = graph.linear_transposed(x, w, weights.joined_vector(biases, Initial::zeros));
+  const ValueId x = gather_rows(graph, own, shape);
+  const ValueId w = weights.joined_matrix(matrices, hidden, kInitialDeviation, {shape.shard, 0});
+  const ValueId bias = weights.joined_vector(biases, Initial::zeros, 0, {shape.shard, 0});
+  const ValueId y = graph.linear_transposed(x, w, bias);
   return adapt(graph, weights, shape, x, y, hidden, modules);
 }
 
 // y = norm(x + attention(x)); z = norm(y + mlp(y)).
 ValueId block(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
   const Attributes attention{.probability = shape.dropout,
-                             .heads = static_cast<int>(shape.heads),
+                             .heads = static_cast<int>(shape.own_heads()),
                              .causal = false,
-                             .sequence = static_cast<int>(shape.sequence)};
-  const std::int64_t hidden = shape.hidden, wide = shape.intermediate;
+                             .sequence = static_cast<int>(shape.sequence),
+                             .shard = shape.shard};
   const ValueId mixed = attend(graph, shape, qkv(graph, weights, x, shape), attention);
-  const ValueId projected = linear(graph, weights, mixed, shape, "attention.output.dense", hidden, hidden);
-  const ValueId y =
-      norm(graph, weights, graph.add(x, graph.dropout(projected, shape.dropout)), shape, "attention.output.LayerNorm");
-  const ValueId widened = gelu(graph, linear(graph, weights, y, shape, "intermediate.dense", hidden, wide), shape);
-  const ValueId narrowed = linear(graph, weights, widened, shape, "output.dense", wide, hidden);
-  return norm(graph, weights, graph.add(y, graph.dropout(narrowed, shape.dropout)), shape, "output.LayerNorm");
+  const ValueId projected = narrow(graph, weights, mixed, shape, "attention.output.dense", shape.hidden);
+  const ValueId y = norm(graph, weights, graph.add(x, graph.dropout(projected, shape.dropout, shape.shard)), shape,
+                         "attention.output.LayerNorm");
+  const ValueId widened = gelu(graph, widen(graph, weights, y, shape, "intermediate.dense"), shape);
+  const ValueId narrowed = narrow(graph, weights, widened, shape, "output.dense", shape.intermediate);
+  return norm(graph, weights, graph.add(y, graph.dropout(narrowed, shape.dropout, shape.shard)), shape,
+              "output.LayerNorm");
 }
 
 // What the names of BERT's and RoBERTa's parameters begin with, outside of blocks.
@@ -96,7 +114,7 @@ Model make_encoder(const TransformerShape& shape, const Names& names) {
                       {names.embeddings + "token_type_embeddings.weight", shape.token_types, 1, kInitialDeviation, 0,
                        compiler::RowField::token_type}};
   family.embedding_norm = [&names](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& own) {
-    return graph.dropout(norm(graph, weights, x, own, names.embeddings + "LayerNorm"), own.dropout);
+    return graph.dropout(norm(graph, weights, x, own, names.embeddings + "LayerNorm"), own.dropout, own.shard);
   };
   family.block = block;
   family.head = [&names](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& own) {

@@ -44,7 +44,7 @@ Graph block_graph(const TransformerShape& shape, const Family& family, Parameter
     for (const Family::Part& branch : family.branches) x = graph.add(x, branch(graph, weights, x, shape));
     return x;
   };
-  return layer_graph("block", shape, family.branches.empty() ? family.block : chain, shape.rows(), list);
+  return layer_graph("block", shape, family.branches.empty() ? family.block : chain, shape.own_rows(), list);
 }
 
 // Of a family blocks that slide and that do not have the same parameters.

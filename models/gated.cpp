@@ -4,6 +4,7 @@
 
 #include "models/families.h"
 #include "models/family.h"
+#include "models/split_layers.h"
 
 namespace l2l::models {
 namespace {
@@ -17,16 +18,30 @@ constexpr float kEpsilon = 1e-5f;  // of all norms
 // What an RMS norm multiplies by. Weights begin at 1, or at 0 where 1 is added to them.
 enum class Gain : std::uint8_t { weight, one_plus_weight };
 
-// x w^T, with a bias if `bias`. Matrices are [out, in]; several pieces are neighbours in the wire and make one product.
-ValueId project(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
-                const std::vector<LayerWeights::Piece>& pieces, std::int64_t columns, float deviation, bool bias) {
+// Matrices are [out, in]. The first product of a branch, x w^T, with a bias if `bias`; several pieces are neighbours in
+// the wire and make one product.
+ValueId widen(GraphBuilder& graph, LayerWeights& weights, ValueId normed, const TransformerShape& shape,
+              const std::vector<LayerWeights::Piece>& pieces, bool bias) {
   std::vector<LayerWeights::Piece> matrices = pieces, biases = pieces;
   for (LayerWeights::Piece& piece : matrices) piece.name += ".weight";
   for (LayerWeights::Piece& piece : biases) piece.name += ".bias";
-  const ValueId w = weights.joined_matrix(matrices, columns, deviation);
+  const ValueId x = gather_rows(graph, normed, shape);
+  const ValueId w = weights.joined_matrix(matrices, shape.hidden, kInitialDeviation, {shape.shard, 0});
   std::optional<ValueId> b;
-  if (bias) b = weights.joined_vector(biases, Initial::zeros);
-  return adapt(graph, weights, shape, x, graph.linear_transposed(x, w, b), columns, pieces);
+  if (bias) b = weights.joined_vector(biases, Initial::zeros, 0, {shape.shard, 0});
+  return adapt(graph, weights, shape, x, graph.linear_transposed(x, w, b), shape.hidden, pieces);
+}
+
+// The second one.
+ValueId narrow(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
+               const std::string& name, std::int64_t columns, bool bias) {
+  const ValueId w =
+      weights.matrix(name + ".weight", shape.hidden, columns, residual_deviation(shape), {shape.shard, 1});
+  std::optional<ValueId> b;
+  if (bias) b = bias_of_sums(weights, name + ".bias", shape.hidden, shape);
+  const ValueId y =
+      sum_products(graph, shape, b, [&](std::optional<ValueId> own) { return graph.linear_transposed(x, w, own); });
+  return adapt(graph, weights, shape, x, y, columns, {{name, shape.hidden}});
 }
 
 Initial initial_weights(Gain gain) { return gain == Gain::weight ? Initial::ones : Initial::zeros; }
@@ -50,27 +65,25 @@ ValueId rms_norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Tr
 ValueId rotary_attention(GraphBuilder& graph, LayerWeights& weights, ValueId normed, const TransformerShape& shape,
                          Gain gain) {
   const Attributes attributes = attention_attributes(shape);
-  ValueId qkv = project(
+  ValueId qkv = widen(
       graph, weights, normed, shape,
       {{"self_attn.q_proj", shape.queries()}, {"self_attn.k_proj", shape.keys()}, {"self_attn.v_proj", shape.keys()}},
-      shape.hidden, kInitialDeviation, shape.qkv_bias);
+      shape.qkv_bias);
   if (shape.head_norms) qkv = norm_heads(graph, weights, qkv, shape, attributes, gain);
   const ValueId turned = graph.rotary(qkv, attributes, read_rows(graph, shape, compiler::RowField::position));
   const ValueId mixed = attend(graph, shape, turned, attributes);
-  return project(graph, weights, mixed, shape, {{"self_attn.o_proj", shape.hidden}}, shape.queries(),
-                 residual_deviation(shape), shape.output_bias);
+  return narrow(graph, weights, mixed, shape, "self_attn.o_proj", shape.queries(), shape.output_bias);
 }
 
 ValueId gated_mlp(GraphBuilder& graph, LayerWeights& weights, ValueId normed, const TransformerShape& shape,
                   Gain gain) {
   const std::int64_t wide = shape.intermediate;
   const Activation activation = shape.activation_or(gain == Gain::weight ? Activation::silu : Activation::gelu_tanh);
-  const ValueId gate_and_up = project(graph, weights, normed, shape, {{"mlp.gate_proj", wide}, {"mlp.up_proj", wide}},
-                                      shape.hidden, kInitialDeviation, shape.mlp_bias);
+  const ValueId gate_and_up =
+      widen(graph, weights, normed, shape, {{"mlp.gate_proj", wide}, {"mlp.up_proj", wide}}, shape.mlp_bias);
   const ValueId gated =
       graph.swiglu(gate_and_up, {.exact = activation == Activation::gelu, .gelu = activation != Activation::silu});
-  return project(graph, weights, gated, shape, {{"mlp.down_proj", shape.hidden}}, wide, residual_deviation(shape),
-                 shape.mlp_bias);
+  return narrow(graph, weights, gated, shape, "mlp.down_proj", wide, shape.mlp_bias);
 }
 
 // A branch of a block with its norms: before it, and behind it where `after` names one.

@@ -1,6 +1,7 @@
 #include "models/families.h"
 
 #include "models/family.h"
+#include "models/split_layers.h"
 
 namespace l2l::models {
 namespace {
@@ -17,35 +18,45 @@ ValueId norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Transf
   return graph.layer_norm(x, gain, bias, shape.epsilon_or(kEpsilon));
 }
 
-// Matrices are [in, out].
-ValueId linear(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
-               const std::string& name, std::int64_t in, std::int64_t out, float deviation) {
-  const ValueId w = weights.matrix(name + ".weight", in, out, deviation);
-  const ValueId y = graph.linear(x, w, weights.vector(name + ".bias", out, Initial::zeros));
+// Matrices are [in, out]. The first product of a branch; `sections` of its columns are split alike.
+ValueId widen(GraphBuilder& graph, LayerWeights& weights, ValueId normed, const TransformerShape& shape,
+              const std::string& name, std::int64_t out, std::int64_t sections) {
+  const std::int64_t in = shape.hidden;
+  const ValueId x = gather_rows(graph, normed, shape);
+  const ValueId w = weights.matrix(name + ".weight", in, out, kInitialDeviation, {shape.shard, 1, sections});
+  const ValueId bias = weights.vector(name + ".bias", out, Initial::zeros, 0, {shape.shard, 0, sections});
+  return adapt(graph, weights, shape, x, graph.linear(x, w, bias), in, {{name, out}});
+}
+
+// The second one.
+ValueId narrow(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
+               const std::string& name, std::int64_t in) {
+  const std::int64_t out = shape.hidden;
+  const ValueId w = weights.matrix(name + ".weight", in, out, residual_deviation(shape), {shape.shard, 0});
+  const std::optional<ValueId> bias = bias_of_sums(weights, name + ".bias", out, shape);
+  const ValueId y =
+      sum_products(graph, shape, bias, [&](std::optional<ValueId> own) { return graph.linear(x, w, own); });
   return adapt(graph, weights, shape, x, y, in, {{name, out}});
 }
 
 ValueId attention(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
   const std::int64_t hidden = shape.hidden;
-  const ValueId qkv = linear(graph, weights, norm(graph, weights, x, shape, "ln_1"), shape, "attn.c_attn", hidden,
-                             3 * hidden, kInitialDeviation);
+  const ValueId normed = norm(graph, weights, x, shape, "ln_1");
+  const ValueId qkv = widen(graph, weights, normed, shape, "attn.c_attn", 3 * hidden, /*sections=*/3);
   const ValueId mixed = attend(graph, shape, qkv,
                                {.probability = shape.dropout,
-                                .heads = static_cast<int>(shape.heads),
-                                .sequence = static_cast<int>(shape.sequence)});
-  const ValueId projected =
-      linear(graph, weights, mixed, shape, "attn.c_proj", hidden, hidden, residual_deviation(shape));
-  return graph.dropout(projected, shape.dropout);
+                                .heads = static_cast<int>(shape.own_heads()),
+                                .sequence = static_cast<int>(shape.sequence),
+                                .shard = shape.shard});
+  return graph.dropout(narrow(graph, weights, mixed, shape, "attn.c_proj", hidden), shape.dropout, shape.shard);
 }
 
 ValueId mlp(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
-  const std::int64_t hidden = shape.hidden, wide = shape.intermediate;
-  const ValueId widened = graph.gelu(linear(graph, weights, norm(graph, weights, x, shape, "ln_2"), shape, "mlp.c_fc",
-                                            hidden, wide, kInitialDeviation),
+  const std::int64_t wide = shape.intermediate;
+  const ValueId normed = norm(graph, weights, x, shape, "ln_2");
+  const ValueId widened = graph.gelu(widen(graph, weights, normed, shape, "mlp.c_fc", wide, /*sections=*/1),
                                      /*exact=*/shape.activation == Activation::gelu);
-  const ValueId narrowed =
-      linear(graph, weights, widened, shape, "mlp.c_proj", wide, hidden, residual_deviation(shape));
-  return graph.dropout(narrowed, shape.dropout);
+  return graph.dropout(narrow(graph, weights, widened, shape, "mlp.c_proj", wide), shape.dropout, shape.shard);
 }
 
 ValueId final_norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {

@@ -65,6 +65,7 @@ TransformerShape make_shape(const ModelOptions& model, const Architecture& archi
                          .keeps_inputs = settings.keeps_inputs};
   shape.train = settings.train;
   shape.lora = settings.lora;
+  shape.shard = settings.shard;
   shape.blocks = model.blocks;
   shape.reserve = model.reserve;
   shape.inputs = model.inputs;

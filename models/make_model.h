@@ -20,6 +20,7 @@ struct ModelSettings {
   std::vector<std::string> train = {};  // likewise
   Lora lora = {};                       // likewise
   std::int64_t cache = 0;               // likewise
+  compiler::Shard shard = {};           // likewise
 };
 
 // `model` is valid (check_model()), without `pretrained`. Throws BadInput when the shapes of a graph do not fit.

@@ -165,7 +165,7 @@ std::vector<Bytes> places_of(const LayerEnds& ends) {
 
 bool are_streams(const LayerEnds& ends) { return std::ranges::all_of(ends, &LayerTensor::stream); }
 
-LayerEnds family_ends(const TransformerShape& shape) { return {{{shape.rows(), shape.hidden}, shape.compute}}; }
+LayerEnds family_ends(const TransformerShape& shape) { return {{{shape.own_rows(), shape.hidden}, shape.compute}}; }
 
 LayerEnds input_ends(const TransformerShape& shape) {
   compiler::GraphBuilder graph("inputs");

@@ -1,15 +1,42 @@
 #include "models/parameter_list.h"
 
+#include "l2l/errors.h"
+
 namespace l2l::models {
 
 using compiler::Region;
 using compiler::ValueId;
 
-std::int64_t ParameterList::add(const std::vector<std::pair<std::string, Shape>>& parameters, Initial initial,
-                                float deviation) {
+namespace {
+
+Shape with_extent(const Shape& shape, std::size_t axis, std::int64_t extent) {
+  Shape changed;
+  for (std::size_t i = 0; i < shape.rank(); ++i) changed.push_back(i == axis ? extent : shape[i]);
+  return changed;
+}
+
+// What `split` gives a device of a parameter of this shape.
+ParameterList::Parameter share_of(const std::string& name, const Shape& whole, const Split& split) {
+  const auto& [count, index] = split.shard;
+  if (count == 1) return {name, whole};
+  const std::int64_t extent = whole[split.axis], section = extent / split.sections, own = section / count;
+  if (own * count * split.sections != extent) {
+    throw BadInput(name + ": " + std::to_string(extent) + " of " + whole.to_string() + " cannot be split over " +
+                   std::to_string(count) + " devices" +
+                   (split.sections > 1 ? " in " + std::to_string(split.sections) + " sections" : ""));
+  }
+  ParameterShare share{whole, split.axis};
+  for (std::int64_t i = 0; i < split.sections; ++i) share.ranges.push_back({i * section + index * own, own});
+  return {name, with_extent(whole, split.axis, split.sections * own), std::move(share)};
+}
+
+}  // namespace
+
+std::int64_t ParameterList::add(const std::vector<Parameter>& parameters, Initial initial, float deviation) {
   const std::int64_t first = elements_;
-  for (const auto& [name, shape] : parameters) {
+  for (const auto& [name, shape, share] : parameters) {
     parameters_.push_back({name, shape, elements_, /*decay=*/shape.rank() == 2, initial, deviation});
+    parameters_.back().share = share;
     elements_ = static_cast<std::int64_t>(
         checked_add(static_cast<Bytes>(elements_), static_cast<Bytes>(shape.elements()), "layer"));
   }
@@ -30,8 +57,9 @@ GroupSpec ParameterList::group(std::string name, std::uint32_t id, const std::st
   return group;
 }
 
-ValueId LayerWeights::matrix(const std::string& name, std::int64_t rows, std::int64_t columns, float deviation) {
-  return joined_matrix({{name, rows}}, columns, deviation);
+ValueId LayerWeights::matrix(const std::string& name, std::int64_t rows, std::int64_t columns, float deviation,
+                             const Split& split) {
+  return joined_matrix({{name, rows}}, columns, deviation, split);
 }
 
 ValueId LayerWeights::matrix(const std::string& name, std::int64_t rows, std::int64_t columns, Initial initial,
@@ -39,8 +67,13 @@ ValueId LayerWeights::matrix(const std::string& name, std::int64_t rows, std::in
   return borrowed(name, {rows, columns}, wire_offset_ + list_.add({{name, {rows, columns}}}, initial, deviation));
 }
 
-ValueId LayerWeights::vector(const std::string& name, std::int64_t size, Initial initial, float deviation) {
-  return joined_vector({{name, size}}, initial, deviation);
+ValueId LayerWeights::vector(const std::string& name, std::int64_t size, Initial initial, float deviation,
+                             const Split& split) {
+  return joined_vector({{name, size}}, initial, deviation, split);
+}
+
+ValueId LayerWeights::row(const std::string& name, std::int64_t size, Initial initial) {
+  return borrowed(name, {1, size}, wire_offset_ + list_.add({{name, {size}}}, initial));
 }
 
 ValueId LayerWeights::statistic(const std::string& name, std::int64_t size, Initial initial, float share) {
@@ -53,36 +86,40 @@ ValueId LayerWeights::rows_from(const std::string& name, std::int64_t rows, std:
   return borrowed(name, {rows - first, columns}, offset + first * columns);
 }
 
-ValueId LayerWeights::joined_matrix(const std::vector<Piece>& pieces, std::int64_t columns, float deviation) {
-  return joined_matrix(pieces, columns, Initial::normal, deviation);
+ValueId LayerWeights::joined_matrix(const std::vector<Piece>& pieces, std::int64_t columns, float deviation,
+                                    const Split& split) {
+  return joined_matrix(pieces, columns, Initial::normal, deviation, split);
 }
 
 ValueId LayerWeights::joined_matrix(const std::vector<Piece>& pieces, std::int64_t columns, Initial initial,
-                                    float deviation) {
+                                    float deviation, const Split& split) {
   return joined(
       pieces,
       [&](std::int64_t rows) {
         return Shape{rows, columns};
       },
-      initial, deviation);
+      initial, deviation, split);
 }
 
-ValueId LayerWeights::joined_vector(const std::vector<Piece>& pieces, Initial initial, float deviation) {
+ValueId LayerWeights::joined_vector(const std::vector<Piece>& pieces, Initial initial, float deviation,
+                                    const Split& split) {
   return joined(
-      pieces, [](std::int64_t rows) { return Shape{rows}; }, initial, deviation);
+      pieces, [](std::int64_t rows) { return Shape{rows}; }, initial, deviation, split);
 }
 
 template <typename ShapeOf>
-ValueId LayerWeights::joined(const std::vector<Piece>& pieces, ShapeOf shape_of, Initial initial, float deviation) {
-  std::vector<std::pair<std::string, Shape>> parameters;
+ValueId LayerWeights::joined(const std::vector<Piece>& pieces, ShapeOf shape_of, Initial initial, float deviation,
+                             const Split& split) {
+  std::vector<ParameterList::Parameter> parameters;
   std::string names;
   std::int64_t rows = 0;
   for (const Piece& piece : pieces) {
-    parameters.emplace_back(piece.name, shape_of(piece.rows));
+    parameters.push_back(share_of(piece.name, shape_of(piece.rows), split));
     names += (names.empty() ? "" : " | ") + piece.name;
-    rows += piece.rows;
+    rows += parameters.back().shape[0];
   }
-  return borrowed(names, shape_of(rows), wire_offset_ + list_.add(parameters, initial, deviation));
+  return borrowed(names, with_extent(parameters[0].shape, 0, rows),
+                  wire_offset_ + list_.add(parameters, initial, deviation));
 }
 
 ValueId LayerWeights::borrowed(const std::string& name, Shape shape, std::int64_t offset) {

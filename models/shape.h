@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/ir/graph.h"
 #include "compiler/ir/rotary.h"
 #include "core/bytes.h"
 #include "core/dtype.h"
@@ -90,11 +91,15 @@ struct TransformerShape {
   // Of a custom model, which is `blocks` from `inputs` to `loss`; sequences are one row, a sample.
   std::vector<TensorSpec> inputs = {}, targets = {};
   LossBuilder loss = nullptr;
+  compiler::Shard shard = {};  // the device's, of a model that is split over devices (models/split_layers.h)
 
   // With adapters, these and what `train` names alone.
   bool trains(const std::string& parameter) const;
 
-  std::int64_t rows() const { return micro_batch * sequence; }  // of an activation: tokens of a microbatch
+  bool split() const { return shard.count > 1; }
+  std::int64_t rows() const { return micro_batch * sequence; }    // tokens of a microbatch
+  std::int64_t own_rows() const { return rows() / shard.count; }  // of what lies between layers
+  std::int64_t own_heads() const { return heads / shard.count; }
   std::int64_t head_dim() const { return head_size > 0 ? head_size : hidden / heads; }
   std::int64_t queries() const { return heads * head_dim(); }  // columns of all queries
   std::int64_t keys() const { return (kv_heads > 0 ? kv_heads : heads) * head_dim(); }

@@ -218,8 +218,7 @@ void transpose_vjp(Backward& backward, const Op& op) {
 void lookup_vjp(Backward& backward, const Op& op) {
   if (const std::optional<ValueId> table = backward.accumulator(op.inputs[1])) {
     const ValueId dy = backward.gradient(op.outputs[0]);
-    backward.append(OpKind::embedding_rows_backward, {op.inputs[0], dy}, {*table},
-                    {.vocabulary = backward.value(op.inputs[1]).shape[0]});
+    backward.append(OpKind::embedding_rows_backward, {op.inputs[0], dy}, {*table}, op.attributes);
   }
 }
 
@@ -396,6 +395,8 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::group_norm, layer_norm_vjp<OpKind::group_norm_backward>},
       {OpKind::batch_norm, batch_norm_vjp},
       {OpKind::row_cross_entropy, row_cross_entropy_vjp},
+      {OpKind::all_gather_rows, transpose_vjp<OpKind::reduce_scatter_rows>},
+      {OpKind::reduce_scatter_rows, transpose_vjp<OpKind::all_gather_rows>},
       {OpKind::sample_loss, row_loss_vjp<OpKind::sample_loss_backward>},
   };
   for (const auto& [of, product] : kProducts) {

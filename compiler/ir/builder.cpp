@@ -128,10 +128,10 @@ ValueId GraphBuilder::rotary(ValueId qkv, Attributes shape, std::optional<ValueI
   return append(OpKind::rotary, with_optional({qkv}, positions), shape);
 }
 
-ValueId GraphBuilder::dropout(ValueId x, float probability) {
+ValueId GraphBuilder::dropout(ValueId x, float probability, Shard rows) {
   const std::uint32_t rng_op = next_rng_op_++;  // drawn in any case: a probability does not shift the keys after it
   if (probability == 0) return x;
-  return append(OpKind::dropout, {x}, {.probability = probability, .rng_op = rng_op});
+  return append(OpKind::dropout, {x}, {.probability = probability, .rng_op = rng_op, .shard = rows});
 }
 
 ValueId GraphBuilder::add(ValueId a, ValueId b) { return append(OpKind::add, {a, b}, {}); }
@@ -159,8 +159,9 @@ ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId tar
   return append(OpKind::linear_cross_entropy, with_optional({x, table, targets}, bias), {.softcap = softcap});
 }
 
-ValueId GraphBuilder::add_positions(ValueId x, ValueId positions, int sequence, std::optional<ValueId> places) {
-  return append(OpKind::add_positions, with_optional({x, positions}, places), {.sequence = sequence});
+ValueId GraphBuilder::add_positions(ValueId x, ValueId positions, int sequence, std::optional<ValueId> places,
+                                    Shard rows) {
+  return append(OpKind::add_positions, with_optional({x, positions}, places), {.sequence = sequence, .shard = rows});
 }
 
 ValueId GraphBuilder::cross_entropy(ValueId statistics, ValueId targets) {

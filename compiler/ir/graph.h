@@ -91,6 +91,14 @@ struct CustomOpReference {
   }
 };
 
+// Which share of a layer that is split over devices (tensor parallelism) an op's device has: each runs a graph of its
+// own. One of one: the layer is whole.
+struct Shard {
+  std::int32_t count = 1, index = 0;
+
+  bool operator==(const Shard&) const = default;
+};
+
 // Attributes that an op's kind does not use are ignored.
 struct Attributes {
   bool transpose_a = false;  // matmul
@@ -115,10 +123,11 @@ struct Attributes {
   bool exact = false;        // gelu, swiglu: x Phi(x) by the error function, not its tanh form
   bool gelu = false;         // swiglu: the gate's activation is GELU instead of SiLU
   float factor = 1;          // embedding_rows: of the table's rows; of what columns, broadcast and others move
-  std::int64_t first = 0;    // columns, add_columns, pad_columns: the first column
+  std::int64_t first = 0;    // columns, add_columns, pad_columns: the first column; of a split table: the first token
   std::int64_t columns = 0;  // columns: how many; pad_columns, reshape: of the result
   WordElement word_element = WordElement::whole;    // unpack: what its words hold
-  std::int64_t vocabulary = 0;                      // tokens in all chunks: embedding_rows, softmax_statistics
+  std::int64_t vocabulary = 0;                      // tokens in all chunks, or on all devices
+  Shard shard = {};                                 // of split layers: ops.def says which ops use it
   std::array<std::int64_t, 4> dims = {1, 1, 1, 1};  // where a matrix stands for more dimensions: of x, broadcast: of y
   std::array<std::uint8_t, 4> axes = {0, 1, 2, 3};  // permute
   std::uint32_t kept = 0;                           // broadcast, sum: bit i for dimension i
@@ -202,7 +211,8 @@ class GraphBuilder {
   ValueId core_attention(ValueId qkv, Attributes shape, std::optional<ValueId> documents = {});
   // `positions` [R]: of each row, instead of its place in its sequence.
   ValueId rotary(ValueId qkv, Attributes shape, std::optional<ValueId> positions = {});
-  ValueId dropout(ValueId x, float probability);
+  // `rows`: which of those of all devices x has.
+  ValueId dropout(ValueId x, float probability, Shard rows = {});
   // The key of the random numbers of one more op, for Attributes::rng_op.
   std::uint32_t next_rng_op() { return next_rng_op_++; }
   ValueId add(ValueId a, ValueId b);
@@ -215,7 +225,9 @@ class GraphBuilder {
   // Of layers of a program's own; ops.def says what each does. `attributes`: what the op uses of them.
   ValueId reshape(ValueId x, std::int64_t columns);
   ValueId apply(OpKind kind, std::vector<ValueId> inputs, Attributes attributes = {});
-  ValueId add_positions(ValueId x, ValueId positions, int sequence, std::optional<ValueId> places = {});
+  // `rows`: likewise.
+  ValueId add_positions(ValueId x, ValueId positions, int sequence, std::optional<ValueId> places = {},
+                        Shard rows = {});
   ValueId cross_entropy(ValueId statistics, ValueId targets);
   // Losses of y [R,1].
   ValueId squared_error(ValueId y, ValueId targets);

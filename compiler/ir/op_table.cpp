@@ -20,9 +20,19 @@ void require_sequences(const Attributes& attributes, const Sizes& sizes) {
               std::to_string(attributes.sequence));
 }
 
+void require_shard(const Attributes& attributes, Sizes&) {
+  const auto& [count, index] = attributes.shard;
+  require(count >= 1 && index >= 0 && index < count,
+          "share " + std::to_string(index) + " of " + std::to_string(count) + " of a split layer");
+}
+
+// Where rows are split, P are those of all devices.
 void derive_embedding(const Attributes& attributes, Sizes& sizes) {
   const std::int64_t sequence = attributes.sequence;
-  require_sequences(attributes, sizes);
+  require_shard(attributes, sizes);
+  sizes.set('P', sizes['R'] * attributes.shard.count);
+  require(sequence >= 1 && sizes['P'] % sequence == 0,
+          std::to_string(sizes['P']) + " rows are no whole number of sequences of " + std::to_string(sequence));
   require(sizes['S'] == 0 || sequence <= sizes['S'], "a sequence of " + std::to_string(sequence) +
                                                          " is longer than the S = " + std::to_string(sizes['S']) +
                                                          " positions");
@@ -32,6 +42,28 @@ void require_chunk(const Attributes& attributes, Sizes& sizes) {
   require(attributes.vocabulary >= sizes['V'],
           "a vocabulary of " + std::to_string(attributes.vocabulary) +
               " tokens is smaller than its chunk of V = " + std::to_string(sizes['V']));
+}
+
+// Of a table that is split, all tokens.
+void require_vocabulary(const Attributes& attributes, Sizes& sizes) {
+  require_shard(attributes, sizes);
+  require(
+      attributes.shard.count == 1 || (attributes.first >= 0 && attributes.first <= attributes.vocabulary - sizes['V']),
+      "tokens " + std::to_string(attributes.first) + " to " + std::to_string(attributes.first + sizes['V']) +
+          " of a vocabulary of " + std::to_string(attributes.vocabulary));
+}
+
+void derive_all_gather(const Attributes& attributes, Sizes& sizes) {
+  require_shard(attributes, sizes);
+  sizes.set('R', sizes['M'] * attributes.shard.count);
+}
+
+void derive_reduce_scatter(const Attributes& attributes, Sizes& sizes) {
+  require_shard(attributes, sizes);
+  require(sizes['R'] % attributes.shard.count == 0, "R = " + std::to_string(sizes['R']) +
+                                                        " rows cannot be split over " +
+                                                        std::to_string(attributes.shard.count) + " devices");
+  sizes.set('M', sizes['R'] / attributes.shard.count);
 }
 
 void require_tree(const Attributes&, Sizes& sizes) {
@@ -58,7 +90,8 @@ void derive_matmul(const Attributes& attributes, Sizes& sizes) {
   sizes.set('N', sizes[attributes.transpose_b ? 'C' : 'D']);
 }
 
-void derive_dropout(const Attributes& attributes, Sizes&) {
+void derive_dropout(const Attributes& attributes, Sizes& sizes) {
+  require_shard(attributes, sizes);
   require(attributes.probability >= 0 && attributes.probability < 1,
           "dropout probability " + std::to_string(attributes.probability) + " must be in [0, 1)");
   require(attributes.rng_op < kRngOps, "more than 255 random ops in one layer");
@@ -311,15 +344,16 @@ Table make_table() {
   const Slot statistics{"statistics", "RT", f64};
   const Slot mean{"mean", "R", f32}, inverse_deviation{"inverse_deviation", "R", f32},
       logsumexp{"logsumexp", "RD", f32};
-  const Slot places{"places", "R", i32, false, true}, documents{"documents", "LR", i32, false, true};
+  const Slot places{"places", "R", i32, false, true}, all_places{"places", "P", i32, false, true};
+  const Slot documents{"documents", "LR", i32, false, true};
   const Slot tokens{"tokens", "R", i32}, targets{"targets", "R", i32}, numbers{"targets", "R", f32};
   const Slot inverse_rms{"inverse_rms", "R", f32}, head_inverse_rms{"inverse_rms", "RK", f32};
   const Slot sum{"sum", "RH", compute, false, true};
   const Slot bias{"bias", "V", compute, false, true}, dbias{"dbias", "V", f32, true, true};
   return {{
-      {OpKind::embedding, {tokens, {"table", "VH"}, {"positions", "SH"}, places}, {{"y", "RH"}}, derive_embedding},
+      {OpKind::embedding, {tokens, {"table", "VH"}, {"positions", "SH"}, all_places}, {{"y", "RH"}}, derive_embedding},
       {OpKind::embedding_backward,
-       {tokens, {"dy", "RH"}, places},
+       {tokens, {"dy", "RH"}, all_places},
        {accumulator("dtable", "VH"), accumulator("dpositions", "SH")},
        derive_embedding},
       {OpKind::layer_norm,
@@ -355,10 +389,11 @@ Table make_table() {
       {OpKind::multiply, {{"a", "RH"}, {"b", "RH"}}, {{"y", "RH"}}},
       {OpKind::add_columns, {{"x", "RN"}, {"y", "RK"}}, {{"z", "RN"}}, derive_columns},
       {OpKind::columns, {{"x", "RN"}}, {{"y", "RK"}}, derive_columns},
-      {OpKind::linear_cross_entropy, {{"x", "RH"}, {"table", "VH"}, targets, bias}, {loss}},
+      {OpKind::linear_cross_entropy, {{"x", "RH"}, {"table", "VH"}, targets, bias}, {loss}, require_vocabulary},
       {OpKind::linear_cross_entropy_backward,
        {{"x", "RH"}, {"table", "VH"}, targets, bias},
-       {loss, {"dx", "RH"}, trained("dtable", "VH"), dbias}},
+       {loss, {"dx", "RH"}, trained("dtable", "VH"), dbias},
+       require_vocabulary},
       {OpKind::squared_error, {{"y", "R1"}, numbers}, {loss}},
       {OpKind::squared_error_backward, {{"y", "R1"}, numbers}, {loss, {"dy", "R1"}}},
       {OpKind::choice_cross_entropy, {{"scores", "R1"}, targets}, {loss}},
@@ -367,9 +402,9 @@ Table make_table() {
       {OpKind::accumulate, {{"x", "RH", f32}}, {accumulator("y", "RH")}},
       {OpKind::tree_sum, {{"x", "RH"}}, {{"y", "1H", f32}}, require_tree},
       {OpKind::embedding_rows, {tokens, {"table", "VH"}}, {{"y", "RH", compute, true}}, require_chunk},
-      {OpKind::embedding_rows_backward, {tokens, {"dy", "RH"}}, {accumulator("dtable", "VH")}},
-      {OpKind::add_positions, {{"x", "RH"}, {"positions", "SH"}, places}, {{"y", "RH"}}, derive_embedding},
-      {OpKind::positions_backward, {{"dy", "RH"}, places}, {accumulator("dpositions", "SH")}, derive_embedding},
+      {OpKind::embedding_rows_backward, {tokens, {"dy", "RH"}}, {accumulator("dtable", "VH")}, require_vocabulary},
+      {OpKind::add_positions, {{"x", "RH"}, {"positions", "SH"}, all_places}, {{"y", "RH"}}, derive_embedding},
+      {OpKind::positions_backward, {{"dy", "RH"}, all_places}, {accumulator("dpositions", "SH")}, derive_embedding},
       {OpKind::softmax_statistics,
        {{"x", "RH"}, {"table", "VH"}, targets, bias},
        {{"statistics", "RT", f64, true}},
@@ -423,7 +458,7 @@ Table make_table() {
       {OpKind::sum, {{"x", "MK"}}, {{"y", "PQ"}}, derive_sum},
       {OpKind::softmax, {{"x", "RH"}}, {{"y", "RH"}}},
       {OpKind::softmax_backward, {{"dy", "RH"}, {"y", "RH"}}, {{"dx", "RH"}}},
-      {OpKind::lookup, {{"indices", "R", i32}, {"table", "VH"}}, {{"y", "RH"}}},
+      {OpKind::lookup, {{"indices", "R", i32}, {"table", "VH"}}, {{"y", "RH"}}, require_vocabulary},
       {OpKind::gather, {{"x", "RC"}, {"indices", "M", i32}}, {{"y", "MC"}}, derive_gather},
       {OpKind::gather_backward, {{"indices", "M", i32}, {"dy", "MC"}}, {{"dx", "RC"}}, derive_gather},
       {OpKind::unfold, {{"x", "RC"}}, {{"y", "MK"}}, derive_unfold},
@@ -464,6 +499,8 @@ Table make_table() {
        {{"dy", "RD"}, {"x", "RC"}, {"y", "RD"}, {"parameters", "P", compute, false, true}},
        {{"dx", "RC"}, trained("dparameters", "P")},
        derive_custom},
+      {OpKind::all_gather_rows, {{"x", "MH"}}, {{"y", "RH"}}, derive_all_gather},
+      {OpKind::reduce_scatter_rows, {{"x", "RH"}}, {{"y", "MH"}}, derive_reduce_scatter},
       {OpKind::dropout_add, {{"x", "RH"}, {"residual", "RH"}}, {{"y", "RH"}}, derive_dropout},
       {OpKind::add_layer_norm,
        {{"x", "RH"}, {"residual", "RH"}, {"gain", "H"}, {"bias", "H"}},

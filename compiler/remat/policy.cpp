@@ -14,17 +14,23 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"full", "none", "selective", "min_cut"};
 
-// Ops whose work grows faster than their operands.
-bool is_product(OpKind kind) {
-  return kind == OpKind::matmul || kind == OpKind::attention || kind == OpKind::attention_probabilities ||
-         kind == OpKind::attention_mix || kind == OpKind::depthwise;
+// Ops whose work grows faster than their operands, and sums over devices.
+bool is_costly(OpKind kind) {
+  return kind == OpKind::reduce_scatter_rows || kind == OpKind::matmul || kind == OpKind::attention ||
+         kind == OpKind::attention_probabilities || kind == OpKind::attention_mix || kind == OpKind::depthwise;
 }
 
 bool may_be_kept(const Value& value) { return value.region == Region::scratch; }
 
+// Of rows that were gathered from other devices, the device's own, to be gathered again: a share of the bytes
+// (Korthikanti et al., section 4.2.2, where g-bar's input is kept).
 std::vector<ValueId> all_that_backward_reads(const Graph& forward) {
-  std::vector<ValueId> values = read_by_backward(forward);
-  std::erase_if(values, [&](ValueId id) { return !may_be_kept(forward.value(id)); });
+  std::vector<ValueId> values;
+  for (ValueId id : read_by_backward(forward)) {
+    const Op* const maker = forward.producer(id);
+    if (maker != nullptr && maker->kind == OpKind::all_gather_rows) id = maker->inputs[0];
+    if (may_be_kept(forward.value(id)) && std::ranges::count(values, id) == 0) values.push_back(id);
+  }
   return values;
 }
 
@@ -39,8 +45,8 @@ std::set<ValueId> core_of_attention(const Graph& forward) {
   return core;
 }
 
-// Values and ops are those of `forward`. Products may not run again; random ops may, since their numbers are a function
-// of their key.
+// Values and ops are those of `forward`. What is costly may not run again, gathering rows may; random ops may, since
+// their numbers are a function of their key.
 CutProblem cut_problem(const Graph& forward) {
   CutProblem problem;
   for (const Value& value : forward.values) {
@@ -54,7 +60,7 @@ CutProblem cut_problem(const Graph& forward) {
     CutOp& added = problem.ops.emplace_back();
     for (const ValueId id : op.inputs) added.inputs.push_back(static_cast<ValueIndex>(id));
     for (const ValueId id : op.outputs) added.outputs.push_back(static_cast<ValueIndex>(id));
-    added.banned = is_product(op.kind);
+    added.banned = is_costly(op.kind);
   }
   return problem;
 }

@@ -97,7 +97,7 @@ void HostDevice::synchronize(Stream& stream) {
 }
 
 std::unique_ptr<Executable> HostDevice::compile(const compiler::Graph& graph) {
-  return compile_for_host(graph, shared_->workers.threads());
+  return compile_for_host(graph, shared_->workers.threads(), shared_->tensor);
 }
 
 void HostDevice::set_trace(Trace* trace) {

@@ -7,6 +7,7 @@
 #include "core/workers.h"
 #include "device/device.h"
 #include "device/kernels/kernel.h"
+#include "device/tensor_group.h"
 
 namespace l2l::device {
 
@@ -21,7 +22,8 @@ class HostExecutable : public Executable {
   std::vector<std::unique_ptr<kernels::Kernel>> kernels_;  // one per launch
 };
 
-// Throws BadInput when an op has no kernel. `threads`: of the pool that will run it.
-std::unique_ptr<HostExecutable> compile_for_host(const compiler::Graph& graph, int threads);
+// Throws BadInput when an op has no kernel. `threads`: of the pool that will run it; `tensor`: of its device.
+std::unique_ptr<HostExecutable> compile_for_host(const compiler::Graph& graph, int threads,
+                                                 const TensorMember& tensor = {});
 
 }  // namespace l2l::device

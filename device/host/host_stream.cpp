@@ -134,6 +134,7 @@ void HostStream::execute(const Entry& entry, const StreamTrack& track) {
     if (const auto* call = std::get_if<CallCommand>(&command)) call->function();
   } catch (...) {
     shared_->failure.fail(named_exception(name_));
+    if (shared_->tensor.group) shared_->tensor.group->abort();  // the others wait for what is no longer launched
   }
 }
 

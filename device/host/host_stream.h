@@ -114,6 +114,7 @@ struct HostShared {
   std::mutex streams_mutex;
   std::vector<HostStream*> streams;  // guarded by streams_mutex
   Trace* trace = nullptr;            // guarded by streams_mutex
+  TensorMember tensor;               // constant once something is compiled
 };
 
 // Thread-safe.

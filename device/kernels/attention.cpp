@@ -114,7 +114,7 @@ class Attention final : public AttentionKernel<Slot> {
       std::fill(scores, scores + first, kMasked);
       float sum = 0;
       logsumexp[(i + row) * shape_.heads] = exponentials<Slot::kScaled>(scores, count, scale, sum);
-      weigh(scores, count, mask, shape_.probability_index(task, i + row, begin), 1.0f / sum, slot.words);
+      weigh(scores, count, mask, shape_.dropout_index(task, i + row, begin), 1.0f / sum, slot.words);
       fill_tail(line, own, 0);
       std::fill(scores, scores + first, 0.0f);
       std::fill(line + whole, line + std::max(seen, whole), 0.0f);

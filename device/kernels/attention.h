@@ -30,6 +30,7 @@ struct AttentionShape {
   std::int64_t window;  // at most `sequence`
   float scale, softcap, probability;
   std::uint32_t rng_op;
+  compiler::Shard shard;  // of the heads
 
   // `qkv` is [rows, width], width = (heads + 2 kv_heads) head_dim.
   AttentionShape(const compiler::Value& qkv, const compiler::Attributes& attributes)
@@ -41,7 +42,8 @@ struct AttentionShape {
         window(attributes.window > 0 ? std::min<std::int64_t>(attributes.window, sequence) : sequence),
         softcap(attributes.softcap),
         probability(attributes.probability),
-        rng_op(attributes.rng_op) {
+        rng_op(attributes.rng_op),
+        shard(attributes.shard) {
     if (sequence < 1 || heads < 1 || kv_heads < 1 || heads % kv_heads != 0 || qkv.shape[0] % sequence != 0 ||
         width % (heads + 2 * kv_heads) != 0) {
       throw BadInput("attention: qkv " + qkv.shape.to_string() + " does not hold sequences of " +
@@ -54,12 +56,18 @@ struct AttentionShape {
     padded_sequence = whole_vectors(sequence);
     padded_dim = whole_vectors(head_dim);
     scale = attributes.scale > 0 ? attributes.scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
-    if (probability > 0) require_random_elements(Shape{tasks(), sequence, sequence}.elements(), "attention");
+    if (probability > 0) {
+      require_random_elements(Shape{shard.count * tasks(), sequence, sequence}.elements(), "attention");
+    }
   }
 
-  // Element index, for dropout, of the probability of row i for row j.
+  // Index of the probability of row i for row j.
   std::int64_t probability_index(std::int64_t task, std::int64_t i, std::int64_t j) const {
     return (task * sequence + i) * sequence + j;
+  }
+  // The same, for dropout, among those of the heads of all devices.
+  std::int64_t dropout_index(std::int64_t task, std::int64_t i, std::int64_t j) const {
+    return probability_index((task / heads * shard.count + shard.index) * heads + task % heads, i, j);
   }
 
   // Task = sequence index * heads + head.

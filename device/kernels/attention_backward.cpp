@@ -98,7 +98,7 @@ class AttentionBackward final : public AttentionKernel<Slot> {
       if (mask.keeps_all()) {
         differentiate(probabilities, dscores, whole, row_logsumexp, product);
       } else {
-        with_draws(mask, shape_.probability_index(task, i, block.j), whole, slot.words,
+        with_draws(mask, shape_.dropout_index(task, i, block.j), whole, slot.words,
                    [&](const auto* drawn, auto threshold) {
                      differentiate_dropped(probabilities, dscores, whole, row_logsumexp, product, mask.scale, drawn,
                                            threshold);

@@ -14,10 +14,11 @@ class Dropout final : public Kernel {
  public:
   Dropout(const OpView& op)
       : elements_(op.output(0).shape.elements()),
+        first_(op.attributes.shard.index * elements_),
         probability_(op.attributes.probability),
         rng_op_(op.attributes.rng_op) {
     op.require_dtype(op.output(0).dtype, {0});
-    require_random_elements(elements_, "dropout");
+    require_random_elements(op.attributes.shard.count * elements_, "dropout");
   }
 
   void run(Operands operands, std::byte*, const LaunchParameters& parameters, Workers& workers) const override {
@@ -30,7 +31,7 @@ class Dropout final : public Kernel {
       if (mask.keeps_all()) {
         std::memmove(y, x, static_cast<std::size_t>(count) * sizeof(T));
       } else {
-        drop(mask, begin, x, y, count);
+        drop(mask, first_ + begin, x, y, count);
       }
     });
   }
@@ -53,6 +54,7 @@ class Dropout final : public Kernel {
   }
 
   std::int64_t elements_;
+  std::int64_t first_;  // of those of all devices
   float probability_;
   std::uint32_t rng_op_;
 };

@@ -17,6 +17,7 @@ class PositionSum final : public Kernel {
         vocabulary_(op.input(kPositions - 1).shape[0]),
         sequence_(op.attributes.sequence),
         positions_(op.input(kPositions).shape[0]),
+        first_row_(op.attributes.shard.index * rows_),
         places_(op.inputs.size() > kPositions + 1) {
     if (kTokens) op.require_dtype(DType::i32, {0});
     op.require_dtype(op.output(0).dtype, {kPositions - 1, kPositions});
@@ -28,7 +29,8 @@ class PositionSum final : public Kernel {
     for_rows(rows_, hidden_, workers, [&](std::int64_t row) {
       const std::int64_t from = kTokens ? checked_token(kName, tokens[row], row, vocabulary_) : row;
       const T* x = as<T>(operands[kPositions - 1]) + from * hidden_;
-      const T* position = as<T>(operands[kPositions]) + place_of(kName, places, row, sequence_, positions_) * hidden_;
+      const T* position =
+          as<T>(operands[kPositions]) + place_of(kName, places, first_row_ + row, sequence_, positions_) * hidden_;
       T* y = as<T>(operands.back()) + row * hidden_;
 #pragma omp simd
       for (std::int64_t i = 0; i < hidden_; ++i) y[i] = narrow<T>(widen(x[i]) + widen(position[i]));
@@ -39,7 +41,7 @@ class PositionSum final : public Kernel {
   static constexpr std::size_t kPositions = kTokens ? 2 : 1;
   static constexpr const char* kName = kTokens ? "embedding" : "add_positions";
 
-  std::int64_t rows_, hidden_, vocabulary_, sequence_, positions_;
+  std::int64_t rows_, hidden_, vocabulary_, sequence_, positions_, first_row_;
   bool places_;
 };
 

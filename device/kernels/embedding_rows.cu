@@ -22,7 +22,7 @@ struct EmbeddingRowsBody : ElementwiseBody {
       : ElementwiseBody(op),
         chunk(op.input(1).shape[0]),
         vocabulary(op.attributes.vocabulary),
-        factor(kernels::rounded_to(op.output(0).dtype, op.attributes.factor)) {
+        factor(rounded_to(op.output(0).dtype, op.attributes.factor)) {
     columns = op.output(0).shape[1];
   }
   void bind(Operands operands, const LaunchParameters* launch) {

@@ -9,7 +9,7 @@ class EmbeddingRowsBackward final : public Kernel {
  public:
   EmbeddingRowsBackward(const Context&, const OpView& op)
       : table_(op.input(1).shape[0], op.input(1).shape[1], op.output(0).shape[0],
-               kernels::rounded_to(op.input(1).dtype, op.attributes.factor)) {}
+               rounded_to(op.input(1).dtype, op.attributes.factor)) {}
 
   Bytes workspace() const override { return table_.workspace(); }
 

@@ -16,7 +16,7 @@ class Fused final : public Kernel {
  public:
   Fused(const OpView& op)
       : parts_(compiler::unfused(op.graph, op.op)), operands_(op.inputs.size() + op.outputs.size()) {
-    for (std::size_t i = 0; i < parts_.ops.size(); ++i) kernels_.push_back(make_kernel(parts_, i));
+    for (std::size_t i = 0; i < parts_.ops.size(); ++i) kernels_.push_back(make_kernel(parts_, i, *op.tensor));
     if (parts_.values.size() > kMostOperands) throw Error(parts_.name + " has more than 16 values");
   }
 

@@ -7,6 +7,7 @@
 #include "core/workers.h"
 #include "device/device.h"
 #include "device/kernels/common/operands.h"
+#include "device/tensor_group.h"
 
 namespace l2l::device::kernels {
 
@@ -26,7 +27,8 @@ class Kernel {
                    Workers& workers) const = 0;
 };
 
-// The kernel for op `index` of `graph`. Throws BadInput that names the op when none takes its dtypes or shapes.
-std::unique_ptr<Kernel> make_kernel(const compiler::Graph& graph, std::size_t index);
+// The kernel for op `index` of `graph`, on a device that is `tensor` of its group. Throws BadInput that names the op
+// when none takes its dtypes, shapes or share.
+std::unique_ptr<Kernel> make_kernel(const compiler::Graph& graph, std::size_t index, const TensorMember& tensor = {});
 
 }  // namespace l2l::device::kernels

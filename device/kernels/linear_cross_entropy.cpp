@@ -6,7 +6,7 @@ namespace {
 
 class LinearCrossEntropy final : public Kernel {
  public:
-  LinearCrossEntropy(const OpView& op) : pass_(op, LogitPanels(op.input(0).shape[0], op.input(1).shape[0])) {
+  LinearCrossEntropy(const OpView& op) : first_token_(op.attributes.first), pass_(op, LogitPanels::of_share(op)) {
     op.require_dtype(DType::f64, {op.inputs.size()});
   }
 
@@ -19,7 +19,7 @@ class LinearCrossEntropy final : public Kernel {
   void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     WorkspaceCutter cutter(workspace);
     const SoftmaxPass::Buffers buffers = pass_.take(cutter);
-    const LogitOperands logits = pass_.logits_of(operands, 0);
+    const LogitOperands logits = pass_.logits_of(operands, first_token_);
     for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
       pass_.run(chunk, logits, buffers, workspace + cutter.used(), workers);
     }
@@ -27,6 +27,7 @@ class LinearCrossEntropy final : public Kernel {
   }
 
  private:
+  std::int64_t first_token_;
   SoftmaxPass pass_;
 };
 

@@ -13,8 +13,7 @@ namespace {
 template <typename T>
 class LinearCrossEntropyBackward final : public Kernel {
  public:
-  LinearCrossEntropyBackward(const OpView& op)
-      : LinearCrossEntropyBackward(op, LogitPanels(op.input(0).shape[0], op.input(1).shape[0])) {
+  LinearCrossEntropyBackward(const OpView& op) : LinearCrossEntropyBackward(op, LogitPanels::of_share(op)) {
     op.require_dtype(op.input(0).dtype, {loss_ + 1});
     op.require_dtype(DType::f64, {loss_});
     for (std::size_t i = loss_ + 2; i < loss_ + op.outputs.size(); ++i) op.require_dtype(DType::f32, {i});
@@ -29,7 +28,7 @@ class LinearCrossEntropyBackward final : public Kernel {
     std::byte* const products = base + workspace.used;
     const SoftmaxPass& softmax = pass_.softmax();
     const LogitPanels& panels = softmax.panels();
-    const LogitOperands logits = softmax.logits_of(operands, 0);
+    const LogitOperands logits = softmax.logits_of(operands, first_token_);
     for (std::int64_t chunk = 0; chunk < panels.rows.count(); ++chunk) {
       softmax.run(chunk, logits, workspace.buffers.softmax, products, workers);
       const std::int64_t first = panels.rows.begin(chunk) * hidden_, count = panels.rows.end(chunk) * hidden_ - first;
@@ -65,12 +64,13 @@ class LinearCrossEntropyBackward final : public Kernel {
 
   LinearCrossEntropyBackward(const OpView& op, const LogitPanels& panels)
       : hidden_(op.input(0).shape[1]),
+        first_token_(op.attributes.first),
         loss_(op.inputs.size()),
         trained_(op.outputs.size() - 2),
         several_(panels.tokens.count() > 1),
         pass_(op, panels, 3, several_) {}
 
-  std::int64_t hidden_;
+  std::int64_t hidden_, first_token_;
   std::size_t loss_;     // operand; the other outputs follow
   std::size_t trained_;  // of table and bias
   bool several_;         // parts of the vocabulary

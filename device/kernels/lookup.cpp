@@ -11,7 +11,11 @@ template <typename T>
 class Lookup final : public Kernel {
  public:
   Lookup(const OpView& op)
-      : rows_(op.output(0).shape[0]), columns_(op.output(0).shape[1]), table_rows_(op.input(1).shape[0]) {
+      : rows_(op.output(0).shape[0]),
+        columns_(op.output(0).shape[1]),
+        table_rows_(op.input(1).shape[0]),
+        first_(op.attributes.first),
+        vocabulary_(op.attributes.shard.count > 1 ? op.attributes.vocabulary : table_rows_) {
     op.require_dtype(DType::i32, {0});
     op.require_dtype(op.output(0).dtype, {1});
   }
@@ -19,13 +23,18 @@ class Lookup final : public Kernel {
   void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const std::int32_t* const indices = as<std::int32_t>(operands[0]);
     for_rows(rows_, columns_, workers, [&](std::int64_t row) {
-      const std::int64_t index = checked_token("lookup", indices[row], row, table_rows_);
-      std::copy_n(as<T>(operands[1]) + index * columns_, columns_, as<T>(operands[2]) + row * columns_);
+      const std::int64_t index = checked_token("lookup", indices[row], row, vocabulary_) - first_;
+      T* const y = as<T>(operands[2]) + row * columns_;
+      if (index < 0 || index >= table_rows_) {  // another device's
+        std::fill_n(y, columns_, T{});
+      } else {
+        std::copy_n(as<T>(operands[1]) + index * columns_, columns_, y);
+      }
     });
   }
 
  private:
-  std::int64_t rows_, columns_, table_rows_;
+  std::int64_t rows_, columns_, table_rows_, first_, vocabulary_;
 };
 
 }  // namespace

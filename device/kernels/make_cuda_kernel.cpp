@@ -22,6 +22,7 @@ std::unique_ptr<Kernel> make_kernel(const Context& context, const compiler::Grap
   const compiler::Op& op = graph.ops.at(index);
   const std::string where = graph.name + ", op " + std::to_string(index) + " (" + std::string(name_of(op.kind)) + ")";
   try {
+    if (op.attributes.shard.count > 1) throw BadInput("layers are split over devices in host memory only, so far");
     return (*kFactories.at(static_cast<std::size_t>(op.kind)))(context, {graph, op});
   } catch (const BadInput& error) {
     throw BadInput(where + ": " + error.what());

@@ -15,12 +15,22 @@ constexpr std::array kFactories = {
 #undef L2L_FUSED_OP
 };
 
+// Throws BadInput unless a device that is `tensor` of its group has this share.
+void require_share(const compiler::Shard& shard, const TensorMember& tensor) {
+  if (shard.count == 1) return;
+  const int members = tensor.group ? tensor.group->members() : 1;
+  if (shard.count == members && shard.index == tensor.index) return;
+  throw BadInput("share " + std::to_string(shard.index) + " of " + std::to_string(shard.count) +
+                 " on a device that is number " + std::to_string(tensor.index) + " of " + std::to_string(members));
+}
+
 }  // namespace
 
-std::unique_ptr<Kernel> make_kernel(const compiler::Graph& graph, std::size_t index) {
+std::unique_ptr<Kernel> make_kernel(const compiler::Graph& graph, std::size_t index, const TensorMember& tensor) {
   const compiler::Op& op = graph.ops.at(index);
   try {
-    return (*kFactories.at(static_cast<std::size_t>(op.kind)))({graph, op});
+    require_share(op.attributes.shard, tensor);
+    return (*kFactories.at(static_cast<std::size_t>(op.kind)))({graph, op, &tensor});
   } catch (const BadInput& error) {
     throw BadInput(graph.name + ", op " + std::to_string(index) + ": " + error.what());
   }

@@ -81,7 +81,18 @@ LogitPanels::LogitPanels(std::int64_t total_rows, std::int64_t vocabulary) : row
   const std::int64_t fitting = std::clamp<std::int64_t>(kPanelElements / vocabulary, kFewRows, kMostRows);
   const std::int64_t chunks = parts(total_rows, fitting > kFewRows ? fitting : kMostRows);
   rows = {total_rows, (total_rows + chunks - 1) / chunks};
+  set_tokens(vocabulary);
+}
+
+void LogitPanels::set_tokens(std::int64_t vocabulary) {
   tokens = {vocabulary, rows.size * vocabulary <= kPanelElements ? vocabulary : kPartTokens};
+}
+
+LogitPanels LogitPanels::of_share(const OpView& op) {
+  const std::int64_t own = op.input(1).shape[0], count = op.attributes.shard.count;
+  LogitPanels panels(op.input(0).shape[0], count > 1 ? (op.attributes.vocabulary + count - 1) / count : own);
+  panels.set_tokens(own);
+  return panels;
 }
 
 LogitPanels LogitPanels::narrow(std::int64_t total_rows, std::int64_t vocabulary) {
@@ -91,6 +102,18 @@ LogitPanels LogitPanels::narrow(std::int64_t total_rows, std::int64_t vocabulary
 }
 
 RowState RowState::empty() { return {-std::numeric_limits<float>::infinity(), 0, 0}; }
+
+void RowState::merge(const RowState& other) {
+  if (other.sum == 0) return;
+  const float together = std::max(highest, other.highest);
+  const auto scaled = [=](const RowState& state) {
+    return state.sum == 0 ? 0
+                          : state.sum * std::exp(static_cast<double>(state.highest) - static_cast<double>(together));
+  };
+  sum = scaled(*this) + scaled(other);
+  highest = together;
+  target_logit += other.target_logit;  // 0 of all but one
+}
 
 RowState load_state(const double* statistics) {
   if (statistics[1] == 0) return RowState::empty();
@@ -116,7 +139,9 @@ SoftmaxPass::SoftmaxPass(const OpView& op, const LogitPanels& panels, std::size_
       softcap_(op.attributes.softcap),
       panels_((require_compute_type(op, op.input(0).dtype), panels)),
       product_(panels.rows, panels.tokens,
-               [&](std::int64_t m, std::int64_t n) { return MatmulPlan(logits_shape(m, n, op.input(0), bias_)); }) {
+               [&](std::int64_t m, std::int64_t n) { return MatmulPlan(logits_shape(m, n, op.input(0), bias_)); }),
+      vocabulary_(op.attributes.shard.count > 1 ? op.attributes.vocabulary : panels.tokens.total),
+      exchange_(op) {
   op.require_dtype(op.input(0).dtype, {1});
   op.require_dtype(DType::i32, {2});
   if (bias_) op.require_dtype(op.input(0).dtype, {bias});
@@ -131,6 +156,7 @@ SoftmaxPass::Buffers SoftmaxPass::take(WorkspaceCutter& cutter) const {
   Buffers buffers{};
   buffers.logits = cutter.take<float>(panels_.elements());
   buffers.states = cutter.take<RowState>(panels_.rows.size);
+  if (!exchange_.alone()) buffers.merged = cutter.take<RowState>(panels_.rows.size);
   buffers.losses = cutter.take<double>(panels_.rows.total);
   return buffers;
 }
@@ -158,15 +184,27 @@ void SoftmaxPass::run(std::int64_t chunk, const LogitOperands& operands, const B
   const std::int32_t* targets = operands.targets;
   const std::int64_t first = panels_.rows.begin(chunk), count = panels_.rows.end(chunk) - first;
   for (std::int64_t i = 0; i < count; ++i) {
-    if (targets[first + i] >= panels_.tokens.total) {
-      throw_bad_token(op_, targets[first + i], first + i, panels_.tokens.total);
-    }
+    if (targets[first + i] >= vocabulary_) throw_bad_token(op_, targets[first + i], first + i, vocabulary_);
     buffers.states[i] = RowState::empty();
   }
   take_table(chunk, operands, buffers, product_workspace, workers);
+  merge_states(buffers, count);
   for (std::int64_t i = 0; i < count; ++i) {
     buffers.losses[first + i] = targets[first + i] < 0 ? 0 : buffers.states[i].loss();
   }
+}
+
+// Of all devices, in their order; every one of them finds the same.
+void SoftmaxPass::merge_states(const Buffers& buffers, std::int64_t count) const {
+  if (exchange_.alone()) return;
+  exchange_.run(reinterpret_cast<const std::byte*>(buffers.states), [&](std::span<const std::byte* const> given) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      RowState merged = RowState::empty();
+      for (const std::byte* const states : given) merged.merge(reinterpret_cast<const RowState*>(states)[i]);
+      buffers.merged[i] = merged;
+    }
+  });
+  std::copy_n(buffers.merged, count, buffers.states);
 }
 
 void SoftmaxPass::take_table(std::int64_t chunk, const LogitOperands& operands, const Buffers& buffers,

@@ -7,6 +7,7 @@
 #include "device/kernels/common/operands.h"
 #include "device/kernels/common/panel_product.h"
 #include "device/kernels/matmul.h"
+#include "device/kernels/tensor_exchange.h"
 
 namespace l2l::device::kernels {
 
@@ -18,7 +19,12 @@ struct LogitPanels {
   LogitPanels(std::int64_t total_rows, std::int64_t vocabulary);
   // Parts of at most 2048 tokens: wider ones gain nothing where every pass makes its logits again.
   static LogitPanels narrow(std::int64_t total_rows, std::int64_t vocabulary);
+  // Of x and the table, the first inputs of `op`. Where devices have shares of the table, all cut rows alike.
+  static LogitPanels of_share(const OpView& op);
   std::int64_t elements() const { return rows.size * tokens.size; }
+
+ private:
+  void set_tokens(std::int64_t vocabulary);
 };
 
 // Softmax of one row, part by part.
@@ -28,6 +34,8 @@ struct RowState {
   double sum;  // of e^(logit - highest) so far
 
   static RowState empty();
+  // With the logits of other tokens, of which some may be of the target.
+  void merge(const RowState& other);
   double loss() const;  // logsumexp - logit of the target
 };
 
@@ -55,6 +63,7 @@ class SoftmaxPass {
   struct Buffers {
     float* logits;     // one panel
     RowState* states;  // one chunk
+    RowState* merged;  // the same over all devices; not there where the table is whole
     double* losses;    // all rows
   };
   Buffers take(WorkspaceCutter& cutter) const;
@@ -65,8 +74,8 @@ class SoftmaxPass {
   // `operands` are those of the op.
   LogitOperands logits_of(Operands operands, std::int64_t first_token) const;
 
-  // Finds states and losses of a chunk; the logits of its last part stay. Throws BadInput for a token outside the
-  // vocabulary.
+  // Finds states and losses of a chunk, over the tables of all devices where one is split; the logits of its last part
+  // stay. Throws BadInput for a token outside the vocabulary.
   void run(std::int64_t chunk, const LogitOperands& operands, const Buffers& buffers, std::byte* product_workspace,
            Workers& workers) const;
   // The inner part of run(): adds the logits of all parts to the states of a chunk.
@@ -79,6 +88,8 @@ class SoftmaxPass {
   double total(const Buffers& buffers) const;
 
  private:
+  void merge_states(const Buffers& buffers, std::int64_t count) const;
+
   std::string_view op_;  // its name
   std::size_t bias_position_;
   bool bias_;
@@ -87,6 +98,8 @@ class SoftmaxPass {
   float softcap_;
   LogitPanels panels_;
   PanelProduct<MatmulPlan> product_;
+  std::int64_t vocabulary_;  // that targets are of
+  TensorExchange exchange_;
 };
 
 // The pass that turns logits into dlogits = (softmax - 1 at the target) loss_scale, zeros where a row is not predicted,

@@ -21,8 +21,8 @@ inline std::int64_t checked_token(std::string_view op, std::int64_t token, std::
   return token;
 }
 
-// The row of a table of `positions` rows that belongs to `row`: places[row], or without places its place in its
-// sequence.
+// The row of a table of `positions` rows that belongs to `row`, counted over all devices: places[row], or without
+// places its place in its sequence.
 inline std::int64_t place_of(std::string_view op, const std::int32_t* places, std::int64_t row, std::int64_t sequence,
                              std::int64_t positions) {
   if (places == nullptr) return row % sequence;

@@ -1,15 +1,10 @@
-#include <bit>
-
-#include "compiler/ir/op_table.h"
-#include "device/kernels/convert.h"
 #include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
+#include "device/kernels/tree_of_rows.h"
 
 namespace l2l::device::kernels {
 namespace {
 
-// A stretch of elements at a time, whose unfinished sums stay in the first-level cache: after `row` rows there is one
-// for each bit that is set in `row`.
 template <typename T>
 class TreeSum final : public Kernel {
  public:
@@ -21,32 +16,12 @@ class TreeSum final : public Kernel {
     const T* const x = as<const T>(operands[0]);
     float* const y = as<float>(operands[1]);
     for_blocks(columns_, workers, [=, this](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t first = begin; first < end; first += kStretch) {
-        sum(x + first, y + first, std::min(kStretch, end - first));
-      }
+      const auto row_of = [=, this](std::int64_t row) { return x + row * columns_ + begin; };
+      add_tree_of_rows(rows_, row_of, y + begin, end - begin);
     });
   }
 
  private:
-  static constexpr std::int64_t kStretch = 512;
-  static constexpr int kMostSums = std::bit_width(static_cast<std::uint64_t>(compiler::kMostTreeRows));
-
-  void sum(const T* x, float* y, std::int64_t count) const {
-    alignas(64) float sums[kMostSums][kStretch];
-    int depth = 0;
-    const auto add = [&] {
-      --depth;
-#pragma omp simd
-      for (std::int64_t i = 0; i < count; ++i) sums[depth - 1][i] += sums[depth][i];
-    };
-    for (std::int64_t row = 0; row < rows_; ++row) {
-      widen_row(x + row * columns_, sums[depth++], count);
-      for (std::int64_t above = row; above % 2 == 1; above /= 2) add();
-    }
-    while (depth > 1) add();
-    std::copy_n(sums[0], count, y);
-  }
-
   std::int64_t rows_, columns_;
 };
 

@@ -14,7 +14,7 @@
 
 #include "models/make_model.h"
 #include "runtime/options/architecture_defaults.h"
-#include "tests/conformance/ops/reference.h"
+#include "tests/conformance/ops/graph_reference.h"
 #include "tests/laws/custom_runs.h"
 #include "tests/support/fixture.h"
 
@@ -210,10 +210,7 @@ class InDoubles {
   }
 
  private:
-  struct Memory {
-    std::array<Tensor, static_cast<std::size_t>(Region::count)> regions;  // element by element, of whatever dtype
-    Tensor& operator[](Region region) { return regions[static_cast<std::size_t>(region)]; }
-  };
+  using Memory = test::RegionTensors;
 
   static models::Model model(const std::string& reversible) {
     Options options;
@@ -263,44 +260,7 @@ class InDoubles {
     });
   }
 
-  void run(const Graph& graph, Memory& memory) const {
-    std::vector<Tensor> scratch(graph.values.size());
-    for (const compiler::Value& value : graph.values) {
-      Tensor& region = memory[value.region];
-      region.resize(std::max(region.size(), first_of(value) + elements_of(value)));
-    }
-    for (const compiler::Op& op : graph.ops) {
-      test::Tensors operands;
-      for (const auto* const ids : {&op.inputs, &op.outputs}) {
-        for (const compiler::ValueId id : *ids) operands.push_back(read(graph.value(id), memory, scratch[of(id)]));
-      }
-      test::run_reference({graph, op, parameters_, operands, /*round=*/false});
-      for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-        const compiler::Value& value = graph.value(op.outputs[i]);
-        Tensor& made = operands[op.inputs.size() + i];
-        if (value.region == Region::scratch) {
-          scratch[of(op.outputs[i])] = std::move(made);
-        } else {
-          std::ranges::copy(made, memory[value.region].begin() + static_cast<std::ptrdiff_t>(first_of(value)));
-        }
-      }
-    }
-  }
-  static std::size_t of(compiler::ValueId id) { return static_cast<std::size_t>(id); }
-  static std::size_t first_of(const compiler::Value& value) {
-    return value.region == Region::scratch ? 0 : value.offset / size_of(value.dtype);
-  }
-  static std::size_t elements_of(const compiler::Value& value) {
-    return value.region == Region::scratch ? 0 : static_cast<std::size_t>(value.shape.elements());
-  }
-  // Of scratch that is not written yet: zeros.
-  static Tensor read(const compiler::Value& value, Memory& memory, const Tensor& scratch) {
-    if (value.region == Region::scratch) {
-      return scratch.empty() ? Tensor(static_cast<std::size_t>(value.shape.elements())) : scratch;
-    }
-    const auto begin = memory[value.region].begin() + static_cast<std::ptrdiff_t>(first_of(value));
-    return Tensor(begin, begin + value.shape.elements());
-  }
+  void run(const Graph& graph, Memory& memory) const { test::run_graph(graph, memory, parameters_); }
 
   const models::Model model_;
   const device::LaunchParameters parameters_;

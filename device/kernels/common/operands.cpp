@@ -11,9 +11,4 @@ void OpView::require_dtype(DType dtype, std::initializer_list<std::size_t> posit
   }
 }
 
-float rounded_to(DType dtype, float value) {
-  if (dtype == DType::f32) return value;
-  return dtype == DType::bf16 ? to_float(to_bf16(value)) : to_float(to_f16(value));
-}
-
 }  // namespace l2l::device::kernels

@@ -10,12 +10,17 @@
 #include "core/bytes.h"
 #include "l2l/errors.h"
 
+namespace l2l::device {
+struct TensorMember;
+}
+
 namespace l2l::device::kernels {
 
 // An op and the values that its graph has for its operands.
 struct OpView {
   const compiler::Graph& graph;
   const compiler::Op& op;
+  const TensorMember* tensor = nullptr;  // of the device, where layers may be split over several
   compiler::OpKind kind = op.kind;
   const compiler::Attributes& attributes = op.attributes;
   const std::vector<compiler::ValueId>&inputs = op.inputs, &outputs = op.outputs;
@@ -44,9 +49,6 @@ void point_to(Operands operands, Pointers&... pointers) {
   std::size_t next = 0;
   ((pointers = reinterpret_cast<Pointers>(operands[next++])), ...);
 }
-
-// `value` rounded to a compute type, and back in fp32.
-float rounded_to(DType dtype, float value);
 
 // Cuts a workspace into 64-byte aligned arrays. With a null base it only counts bytes, so one function sizes and cuts.
 class WorkspaceCutter {

@@ -5,6 +5,8 @@
 //   selective  34 sbh                all but the core of attention
 //   full       2 sbh                 the layer input
 //
+// Split over t devices (tensor and sequence parallelism, section 4.2), each keeps 1/t of all that.
+//
 // What our kernels keep otherwise, line by line:
 //
 //   dropout's masks (sbh behind attention, sbh behind the MLP, as^2 b on probabilities): 0, they are drawn again by key
@@ -29,7 +31,7 @@ struct Sizes {
   Bytes statistics() const { return 2 * 8 * s * b; }
 };
 
-Graph block(const Sizes& n, bool core) {
+Graph block(const Sizes& n, bool core, Shard shard = {}) {
   models::TransformerShape shape{.layers = 1,
                                  .hidden = static_cast<std::int64_t>(n.h),
                                  .heads = static_cast<std::int64_t>(n.a),
@@ -40,6 +42,7 @@ Graph block(const Sizes& n, bool core) {
                                  .dropout = 0.1f,
                                  .compute = DType::bf16};
   shape.core_attention = core;
+  shape.shard = shard;
   const models::Model model = models::make_gpt2(shape);
   return model.type(model.block(1)).forward;
 }
@@ -67,6 +70,42 @@ TEST_P(Korthikanti, FusedAttentionHasNoCoreToKeep) {
   EXPECT_EQ(kept(fused, Policy::none), 34 * n.sbh() - n.masks() + n.statistics() + logsumexp);
   EXPECT_EQ(kept(fused, Policy::selective), kept(fused, Policy::none));
   EXPECT_EQ(kept(fused, Policy::full), 2 * n.sbh());
+}
+
+TEST_P(Korthikanti, ADeviceKeepsItsShareOfABlockThatIsSplit) {
+  const Sizes n = GetParam();
+  const Graph whole = block(n, false);
+  for (const std::int32_t t : {2, 4, 8}) {
+    if (n.a % static_cast<Bytes>(t) != 0) continue;
+    const Graph share = block(n, false, {t, t - 1});
+    for (const Policy policy : {Policy::none, Policy::selective, Policy::full}) {
+      EXPECT_EQ(kept(share, policy) * static_cast<Bytes>(t), kept(whole, policy)) << t << ", " << name_of(policy);
+    }
+    EXPECT_LE(kept(share, Policy::min_cut), kept(share, Policy::none)) << t;
+  }
+}
+
+// What a device gets from the others in the forward pass: four times (t - 1) / t of sbh elements, as much as the two
+// all-reduces of tensor parallelism alone. The backward pass has the same four, and gathers both products' inputs
+// again.
+TEST_P(Korthikanti, DevicesExchangeWhatThePaperSays) {
+  const Sizes n = GetParam();
+  constexpr Bytes t = 2;
+  const auto received = [&](const Graph& graph) {
+    Bytes bytes = 0;
+    for (const Op& op : graph.ops) {
+      const bool gathers = op.kind == OpKind::all_gather_rows;
+      if (gathers) bytes += graph.value(op.outputs[0]).bytes() - graph.value(op.inputs[0]).bytes();
+      if (op.kind == OpKind::reduce_scatter_rows) bytes += (t - 1) * graph.value(op.outputs[0]).bytes();
+    }
+    return bytes;
+  };
+  const Graph share = block(n, false, {t, 0});
+  const Bytes once = (t - 1) * 2 * n.sbh() / t;
+  EXPECT_EQ(received(share), 4 * once);
+  const auto split = compiler::differentiate(share, values_to_save(share, Policy::none));
+  EXPECT_EQ(received(split.forward), 4 * once);
+  EXPECT_EQ(received(split.backward), (4 + 2) * once);
 }
 
 // The paper's terms, value by value.

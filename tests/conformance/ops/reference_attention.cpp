@@ -34,8 +34,12 @@ struct Head {
   std::size_t probability(std::size_t i, std::size_t j) const {
     return ((sequence * heads + head) * length + i) * length + j;
   }
+  // Among the heads of all devices.
   double mask(std::size_t i, std::size_t j) const {
-    return dropout_factor(call, static_cast<std::int64_t>(probability(i, j)));
+    const auto [count, index] = call.op.attributes.shard;
+    const std::size_t of_all =
+        (sequence * static_cast<std::size_t>(count) + static_cast<std::size_t>(index)) * heads + head;
+    return dropout_factor(call, static_cast<std::int64_t>((of_all * length + i) * length + j));
   }
   double score(const Tensor& values, std::size_t i, std::size_t j) const {
     double sum = 0;

@@ -24,9 +24,9 @@ struct Chunk {
   }
 };
 
-// Row of the chunk, or `tokens` and more when it has no such token.
+// Row of the chunk, or of the device's share, or `tokens` and more when it has no such token.
 std::size_t row_of(const ReferenceCall& call, double token) {
-  const double place = token - static_cast<double>(call.parameters.first_token);
+  const double place = token - static_cast<double>(call.parameters.first_token + call.op.attributes.first);
   return place < 0 ? std::size_t{1} << 40 : static_cast<std::size_t>(place);
 }
 

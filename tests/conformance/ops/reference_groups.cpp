@@ -136,7 +136,9 @@ void reference_softmax_backward(const ReferenceCall& call) {
 void reference_lookup(const ReferenceCall& call) {
   const auto columns = static_cast<std::size_t>(call.shape(1)[1]);
   for (std::size_t i = 0; i < call[2].size(); ++i) {
-    call[2][i] = call[1][static_cast<std::size_t>(call[0][i / columns]) * columns + i % columns];
+    const double row = call[0][i / columns] - static_cast<double>(call.op.attributes.first);
+    const bool has = row >= 0 && row < static_cast<double>(call.shape(1)[0]);  // else another device has it
+    call[2][i] = has ? call[1][static_cast<std::size_t>(row) * columns + i % columns] : 0;
   }
 }
 

@@ -16,6 +16,7 @@ std::size_t index_of(double token) { return static_cast<std::size_t>(token); }
 }  // namespace
 
 std::size_t place_of(const ReferenceCall& call, const Tensor* places, std::size_t row) {
+  row += static_cast<std::size_t>(call.op.attributes.shard.index * call.shape(0)[0]);
   if (places != nullptr) return static_cast<std::size_t>((*places)[row]);
   return row % static_cast<std::size_t>(call.op.attributes.sequence);
 }

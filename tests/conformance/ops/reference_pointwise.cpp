@@ -136,8 +136,9 @@ void reference_swiglu_backward(const ReferenceCall& call) {
 }
 
 void reference_dropout(const ReferenceCall& call) {
+  const std::size_t first = static_cast<std::size_t>(call.op.attributes.shard.index) * call[0].size();
   for (std::size_t i = 0; i < call[0].size(); ++i) {
-    call[1][i] = call[0][i] * dropout_factor(call, static_cast<std::int64_t>(i));
+    call[1][i] = call[0][i] * dropout_factor(call, static_cast<std::int64_t>(first + i));
   }
 }
 

@@ -1,0 +1,294 @@
+// A model that is split over devices is the whole model: loss and gradients of a step, by the float64 references of
+// ops.
+#include "models/split_layers.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "core/philox.h"
+#include "l2l/errors.h"
+#include "models/architecture.h"
+#include "models/make_model.h"
+#include "tests/conformance/ops/graph_reference.h"
+
+namespace l2l::models {
+namespace {
+
+using compiler::Graph;
+using compiler::OpKind;
+using compiler::Region;
+using l2l::test::RegionTensors;
+using l2l::test::Tensor;
+
+using Tensors = std::map<std::string, Tensor>;  // by parameter
+
+constexpr std::int64_t kMicroBatch = 2, kSequence = 12;
+
+ModelOptions options_of(const std::string& architecture) {
+  ModelOptions options;
+  options.architecture = architecture;
+  options.layers = 2;
+  options.hidden = 64;
+  options.heads = 8;
+  options.intermediate = 48;
+  options.vocabulary = 61;  // of which the last device has fewer
+  options.sequence = kSequence;
+  options.dropout = architecture == "gpt2" || architecture == "bert" || architecture == "roberta" ? 0.2 : 0;
+  return options;
+}
+
+Model model_of(const ModelOptions& options, compiler::Shard shard, bool packed = false) {
+  // Whole, the table is one layer.
+  return make_model(
+      options, {.micro_batch = kMicroBatch, .vocabulary_chunk = options.vocabulary, .packed = packed, .shard = shard});
+}
+
+double number(std::uint32_t op, std::int64_t i) {
+  return static_cast<double>(to_uniform(philox({.seed = 11, .op = op}, static_cast<std::uint32_t>(i))[0])) - 0.5;
+}
+
+// Values of all parameters of a whole model, such that no op is at an end of its range.
+Tensors drawn(const Model& model) {
+  Tensors values;
+  std::uint32_t op = 0;
+  for (const GroupSpec& group : model.layout.groups) {
+    for (const ParameterSpec& parameter : group.parameters) {
+      Tensor& value = values[parameter.name];
+      ++op;
+      for (std::int64_t i = 0; i < parameter.shape.elements(); ++i) {
+        value.push_back((parameter.initial == Initial::ones ? 1 : 0) + 0.4 * number(op, i));
+      }
+    }
+  }
+  return values;
+}
+
+// The devices of a model and what they have of one step.
+class Step {
+ public:
+  Step(const ModelOptions& options, int devices, const Tensors& values, bool packed = false) : packed_(packed) {
+    for (int i = 0; i < devices; ++i) models_.push_back(model_of(options, {devices, i}, packed));
+    const Model& model = models_[0];
+    std::vector<RegionTensors> last = run(0, &LayerType::forward, values, {});
+    std::vector<std::vector<Tensor>> inputs(static_cast<std::size_t>(model.layers()));
+    for (int layer = 1; layer < model.layers(); ++layer) {
+      inputs[static_cast<std::size_t>(layer)] = results(last);
+      const auto pass = layer == model.head() ? &LayerType::backward : &LayerType::forward;
+      last = run(layer, pass, values, inputs[static_cast<std::size_t>(layer)]);
+    }
+    loss = last[0][Region::loss][0];
+    for (const RegionTensors& device : last) EXPECT_EQ(device[Region::loss][0], loss);
+    take_gradients(model.head(), last);
+    for (int layer = model.head() - 1; layer >= 0; --layer) {
+      std::vector<Tensor> gradients;
+      for (RegionTensors& device : last) gradients.push_back(std::move(device[Region::input_gradient]));
+      last = run(layer, &LayerType::backward, values, inputs[static_cast<std::size_t>(layer)], gradients);
+      take_gradients(layer, last);
+    }
+  }
+
+  double loss = 0;
+  Tensors gradients;  // of whole parameters
+  const std::vector<Model>& models() const { return models_; }
+
+ private:
+  // A table's rows in a chunk of their own end in the carry.
+  static std::vector<Tensor> results(std::vector<RegionTensors>& memories) {
+    std::vector<Tensor> results;
+    for (RegionTensors& memory : memories) {
+      Tensor& output = memory[Region::output];
+      results.push_back(output.empty() ? std::move(memory[Region::carry]) : std::move(output));
+    }
+    return results;
+  }
+
+  std::vector<RegionTensors> run(int layer, Graph LayerType::*pass, const Tensors& values,
+                                 const std::vector<Tensor>& inputs, const std::vector<Tensor>& gradients = {}) {
+    std::vector<RegionTensors> memories(models_.size());
+    std::vector<const Graph*> graphs;
+    for (std::size_t i = 0; i < models_.size(); ++i) {
+      graphs.push_back(&(models_[i].type(layer).*pass));
+      bind_weights(models_[i], layer, values, memories[i][Region::weights]);
+      if (!inputs.empty()) memories[i][Region::input] = inputs[i];
+      if (!gradients.empty()) memories[i][Region::output_gradient] = gradients[i];
+      bind_sample(memories[i]);
+    }
+    l2l::test::run_split_graphs(graphs, memories, {.seed = 5, .step = 2, .layer = static_cast<std::uint32_t>(layer)});
+    return memories;
+  }
+
+  // Two documents in each sequence, where they are packed.
+  void bind_sample(RegionTensors& memory) const {
+    constexpr std::int64_t kRows = kMicroBatch * kSequence, kFirst = 5;
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      memory[Region::tokens].push_back(static_cast<double>(row * 17 % 61));
+      memory[Region::targets].push_back(row == 7 ? -1 : static_cast<double>(row * 23 % 61));
+    }
+    if (!packed_) return;
+    for (const auto field : {compiler::RowField::position, compiler::RowField::begin, compiler::RowField::end,
+                             compiler::RowField::token_type}) {
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        const std::int64_t place = row % kSequence, begin = place < kFirst ? 0 : kFirst;
+        const std::int64_t of_fields[] = {place - begin, begin, place < kFirst ? kFirst : kSequence, place % 2};
+        memory[Region::rows].push_back(static_cast<double>(of_fields[static_cast<std::size_t>(field)]));
+      }
+    }
+  }
+
+  // Calls visit(parameter, its first element in the layer's wire).
+  template <typename Visit>
+  static void for_each_parameter(const Model& model, int layer, const Visit& visit) {
+    for (const LayerPart& part : model.layout.layers[static_cast<std::size_t>(layer)].parts) {
+      for (const ParameterSpec& parameter : model.layout.groups[static_cast<std::size_t>(part.group)].parameters) {
+        visit(parameter, static_cast<std::size_t>(part.offset + parameter.offset));
+      }
+    }
+  }
+
+  // Calls visit(element of the share, element of the whole parameter).
+  template <typename Visit>
+  static void for_each_element(const ParameterSpec& parameter, const Visit& visit) {
+    for (const SharedBlock& block : shared_blocks(parameter)) {
+      for (std::int64_t row = 0; row < block.rows; ++row) {
+        for (std::int64_t column = 0; column < block.columns; ++column) {
+          visit(static_cast<std::size_t>(block.own + row * block.own_stride + column),
+                static_cast<std::size_t>(block.whole + row * block.whole_stride + column));
+        }
+      }
+    }
+  }
+
+  static void bind_weights(const Model& model, int layer, const Tensors& values, Tensor& wire) {
+    wire.resize(static_cast<std::size_t>(model.wire_bytes(layer) / size_of(model.compute)));
+    for_each_parameter(model, layer, [&](const ParameterSpec& parameter, std::size_t first) {
+      const Tensor& whole = values.at(parameter.name);
+      for_each_element(parameter, [&](std::size_t own, std::size_t at) { wire[first + own] = whole[at]; });
+    });
+  }
+
+  // Of what is split, each device's; of what all have, the sum.
+  void take_gradients(int layer, const std::vector<RegionTensors>& memories) {
+    for (std::size_t i = 0; i < models_.size(); ++i) {
+      for_each_parameter(models_[i], layer, [&](const ParameterSpec& parameter, std::size_t first) {
+        const Shape& whole = parameter.share ? parameter.share->whole : parameter.shape;
+        Tensor& sums = gradients[parameter.name];
+        sums.resize(static_cast<std::size_t>(whole.elements()));
+        for_each_element(parameter, [&](std::size_t own, std::size_t at) {
+          sums[at] += memories[i][Region::gradients][first + own];
+        });
+      });
+    }
+  }
+
+  const bool packed_;
+  std::vector<Model> models_;
+};
+
+// The largest difference of two steps' gradients, relative to each parameter's largest; and of the losses.
+double difference(const Step& a, const Step& b) {
+  double largest = std::abs(a.loss - b.loss) / std::abs(b.loss);
+  EXPECT_EQ(a.gradients.size(), b.gradients.size());
+  for (const auto& [name, expected] : b.gradients) {
+    const Tensor& actual = a.gradients.at(name);
+    double scale = 0, error = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      scale = std::max(scale, std::abs(expected[i]));
+      error = std::max(error, std::abs(actual.at(i) - expected[i]));
+    }
+    largest = std::max(largest, error / std::max(scale, 1e-3));  // that of BERT's biases of keys is 0
+  }
+  return largest;
+}
+
+class SplitModels : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(SplitModels, AreTheWholeModel) {
+  const ModelOptions options = with_defaults(options_of(GetParam()));
+  for (const bool packed : {false, true}) {
+    const Tensors values = drawn(model_of(options, {}, packed));
+    const Step whole(options, 1, values, packed);
+    for (const int devices : {2, 4, 8}) {
+      if (options.kv_heads % devices != 0) continue;
+      EXPECT_LT(difference(Step(options, devices, values, packed), whole), 1e-12) << devices << ", " << packed;
+    }
+  }
+}
+
+// What all devices have of rows and parameters is what one has, and 1/T of what is split.
+TEST_P(SplitModels, HaveSharesOfParametersAndActivations) {
+  const ModelOptions options = with_defaults(options_of(GetParam()));
+  const Model whole = model_of(options, {});
+  std::int64_t parameters = 0, copies = 0;
+  for (int i = 0; i < 4; ++i) {
+    const Model share = model_of(options, {4, i});
+    EXPECT_NO_THROW(share.layout.validate());
+    EXPECT_EQ(share.layers(), whole.layers());
+    EXPECT_EQ(4 * share.activation_bytes(share.block(1)), whole.activation_bytes(whole.block(1)));
+    for (const GroupSpec& group : share.layout.groups) {
+      for (const ParameterSpec& parameter : group.parameters) {
+        (parameter.share || i == 0 ? parameters : copies) += parameter.shape.elements();
+      }
+    }
+  }
+  EXPECT_EQ(parameters, whole.layout.parameters());
+  EXPECT_LT(copies, parameters / 2);  // norms, biases of sums, positions, BERT's dense layer before the table
+}
+
+// Two all-gathers and two reduce-scatters in a block's forward pass, as many in its backward pass (Korthikanti et al.,
+// Figure 5), and what the backward pass gathers again.
+TEST_P(SplitModels, ExchangeFourTimesInEachPassOfABlock) {
+  const Model share = model_of(with_defaults(options_of(GetParam())), {2, 0});
+  const LayerType& block = share.type(share.head() - 1);
+  const auto count = [](const Graph& graph, OpKind kind) {
+    return std::ranges::count_if(graph.ops, [&](const compiler::Op& op) { return op.kind == kind; });
+  };
+  EXPECT_EQ(count(block.forward, OpKind::all_gather_rows), 2);
+  EXPECT_EQ(count(block.forward, OpKind::reduce_scatter_rows), 2);
+  // Everything is computed again but the block's result, and with it the last sum.
+  const bool ends_with_a_sum = GetParam() == "gpt2" || GetParam().starts_with("llama") ||
+                               GetParam().starts_with("mistral") || GetParam().starts_with("qwen");
+  EXPECT_EQ(count(block.backward, OpKind::all_gather_rows), 2 + 2);
+  EXPECT_EQ(count(block.backward, OpKind::reduce_scatter_rows), 2 + (ends_with_a_sum ? 1 : 2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, SplitModels,
+                         ::testing::Values("gpt2", "bert", "roberta", "llama", "mistral", "qwen2", "qwen3", "gemma2",
+                                           "gemma3"),
+                         [](const auto& family) { return family.param; });
+
+// A control: heads that dropout takes for another device's.
+TEST(SplitModelsControl, AnotherSharesMasksAreNoticed) {
+  const ModelOptions options = with_defaults(options_of("gpt2"));
+  ModelOptions without = options;
+  without.dropout = 0;
+  const Tensors values = drawn(model_of(options, {}));
+  EXPECT_GT(difference(Step(options, 2, values), Step(without, 1, values)), 1e-3);
+}
+
+TEST(SplitModelsControl, RefuseWhatCannotBeSplit) {
+  const auto refusal = [](const std::function<void(ModelOptions&)>& change, int devices = 4) -> std::string {
+    ModelOptions options = options_of("gpt2");
+    change(options);
+    try {
+      model_of(with_defaults(options), {devices, 0});
+    } catch (const BadInput& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal([](ModelOptions&) {}), "");
+  const auto expect = [](const std::string& message, const std::string& part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  expect(refusal([](ModelOptions& model) { model.heads = 2; }), "2 heads (model.heads) cannot be split over 4 devices");
+  expect(refusal([](ModelOptions& model) { model.intermediate = 50; }), "50 columns of the MLP");
+  expect(refusal([](ModelOptions& model) { model.vocabulary = 17; }), "a vocabulary of 17 tokens");
+  expect(refusal([](ModelOptions& model) { model.attention = "core"; }), "model.attention = \"core\"");
+  expect(refusal([](ModelOptions& model) { model.reversible = "float"; }), "model.reversible is set");
+  expect(refusal([](ModelOptions& model) { model.sequence = 13; }), "26 rows of a microbatch");
+}
+
+}  // namespace
+}  // namespace l2l::models
