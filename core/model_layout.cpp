@@ -132,7 +132,7 @@ void check_covered(const GroupSpec& group, const Ranges& ranges) {
 
 std::vector<SharedBlock> shared_blocks(const ParameterSpec& parameter) {
   const Shape& own = parameter.shape;
-  if (!parameter.share) return {{1, own.elements(), 0, own.elements(), 0, own.elements()}};
+  if (!parameter.share) return {{1, own.elements(), 0, own.elements(), 0, own.elements(), false}};
   const auto& [whole, axis, ranges] = *parameter.share;
   std::int64_t inner = 1, outer = 1;  // elements of one step along the axis, and how often all of them come
   for (std::size_t i = axis + 1; i < whole.rank(); ++i) inner *= whole[i];
@@ -140,7 +140,8 @@ std::vector<SharedBlock> shared_blocks(const ParameterSpec& parameter) {
   std::vector<SharedBlock> blocks;
   std::int64_t begin = 0;
   for (const auto& [first, count] : ranges) {
-    blocks.push_back({outer, count * inner, begin * inner, own[axis] * inner, first * inner, whole[axis] * inner});
+    blocks.push_back(
+        {outer, count * inner, begin * inner, own[axis] * inner, first * inner, whole[axis] * inner, true});
     begin += count;
   }
   return blocks;
@@ -291,6 +292,41 @@ void ModelLayout::validate() const {
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (!exchange || !ranges[i].empty()) check_covered(groups[i], ranges[i]);
   }
+}
+
+std::vector<SharedBlock> shared_blocks(const ModelLayout& shares, const ModelLayout& whole, LayerIndex layer) {
+  const auto index = static_cast<std::size_t>(layer);
+  std::vector<SharedBlock> blocks;
+  for (std::size_t i = 0; i < shares.layers[index].parts.size(); ++i) {
+    const LayerPart &own = shares.layers[index].parts[i], &its = whole.layers[index].parts[i];
+    const std::vector<ParameterSpec>& parameters = shares.groups[static_cast<std::size_t>(own.group)].parameters;
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      const ParameterSpec& of_whole = whole.groups[static_cast<std::size_t>(its.group)].parameters[p];
+      for (SharedBlock block : shared_blocks(parameters[p])) {
+        block.own += own.offset + parameters[p].offset;
+        block.whole += its.offset + of_whole.offset;
+        blocks.push_back(block);
+      }
+    }
+  }
+  return blocks;
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> padding_of(const ModelLayout& layout, LayerIndex layer) {
+  const LayerSpec& spec = layout.layers[static_cast<std::size_t>(layer)];
+  std::vector<std::pair<std::int64_t, std::int64_t>> padding;
+  std::int64_t end = 0;
+  const auto pad = [&](std::int64_t begin) {
+    if (begin > end) padding.emplace_back(end, begin);
+  };
+  for (const LayerPart& part : spec.parts) {
+    for (const ParameterSpec& parameter : layout.groups[static_cast<std::size_t>(part.group)].parameters) {
+      pad(part.offset + parameter.offset);
+      end = part.offset + parameter.offset + parameter.shape.elements();
+    }
+  }
+  pad(spec.elements);
+  return padding;
 }
 
 }  // namespace l2l

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/bytes.h"
@@ -58,6 +59,7 @@ struct SharedBlock {
   std::int64_t rows = 0, columns = 0;
   std::int64_t own = 0, own_stride = 0;
   std::int64_t whole = 0, whole_stride = 0;
+  bool split = false;  // else every device has it
   bool operator==(const SharedBlock&) const = default;
 };
 // All of them; of a parameter that every device has, the one block that it is.
@@ -134,5 +136,12 @@ struct ModelLayout {
   // and others are not.
   void validate() const;
 };
+
+// What a layer of `shares`, a device's, has in common with that of `whole`: the blocks of all parameters, whose offsets
+// are those within the layer. Of layers that are not cut into ranges of groups.
+std::vector<SharedBlock> shared_blocks(const ModelLayout& shares, const ModelLayout& whole, LayerIndex layer);
+
+// Elements of a layer that belong to no parameter, as [begin, end).
+std::vector<std::pair<std::int64_t, std::int64_t>> padding_of(const ModelLayout& layout, LayerIndex layer);
 
 }  // namespace l2l

@@ -58,6 +58,13 @@ Executable::Arguments Executable::arguments_of(const compiler::Launch& launch, c
   return arguments;
 }
 
+void Device::copy_rows(Stream& stream, const RowCopy& rows) {
+  for (Bytes i = 0; i < rows.rows; ++i) {
+    copy(stream, {rows.destination + i * rows.destination_stride, rows.row},
+         {const_cast<std::byte*>(rows.source) + i * rows.source_stride, rows.row});
+  }
+}
+
 void Device::join(const TensorMember&) {
   throw BadInput(description() + ": layers are split over devices in host memory only, so far");
 }

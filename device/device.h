@@ -39,6 +39,17 @@ struct BufferView {
 // Of a copy. Throws Error.
 void require_same_size(BufferView destination, BufferView source);
 
+// Rows of `row` bytes each, that far apart.
+struct RowCopy {
+  std::byte* destination = nullptr;
+  Bytes destination_stride = 0;
+  const std::byte* source = nullptr;
+  Bytes source_stride = 0;
+  Bytes row = 0, rows = 0;
+
+  Bytes bytes() const { return row * rows; }
+};
+
 // Memory of a device, or page-locked memory of the host. Owned; freed by the destructor, which never throws.
 class Buffer {
  public:
@@ -166,6 +177,8 @@ class Device {
   // Enqueues on `stream`; `source` and `destination` (same size) must stay alive and untouched until it is done. A copy
   // crosses the link (`link_bandwidth` applies) unless both ends lie in device memory.
   virtual void copy(Stream& stream, BufferView destination, BufferView source) = 0;
+  // The same of many rows.
+  virtual void copy_rows(Stream& stream, const RowCopy& rows);
   // The same where `source` lies in the memory of another device in host memory (device/peers.h), and `destination` in
   // this one's: crosses no link of the host. Events of that device may be waited for on this one's streams.
   virtual void copy_from_peer(Stream& stream, BufferView destination, BufferView source) {

@@ -38,6 +38,7 @@ class ForwardingDevice : public Device {
   void copy(Stream& stream, BufferView destination, BufferView source) override {
     inner_->copy(stream, destination, source);
   }
+  void copy_rows(Stream& stream, const RowCopy& rows) override { inner_->copy_rows(stream, rows); }
   void copy_from_peer(Stream& stream, BufferView destination, BufferView source) override {
     inner_->copy_from_peer(stream, destination, source);
   }

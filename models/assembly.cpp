@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include <fnmatch.h>
 
@@ -512,7 +513,16 @@ Model make_custom(const TransformerShape& shape) {
   return assemble(shape, family);
 }
 
-Model assemble(const TransformerShape& shape, const Family& family) { return Assembly(shape, family).finish(); }
+Model assemble(const TransformerShape& shape, const Family& family) {
+  Model model = Assembly(shape, family).finish();
+  if (!shape.split()) return model;
+  TransformerShape whole = shape;
+  whole.shard = {};
+  whole.vocabulary_chunk = shape.vocabulary;  // the table is one layer, as it is there
+  model.shard = shape.shard;
+  model.shares = std::exchange(model.layout, Assembly(whole, family).finish().layout);
+  return model;
+}
 
 ValueId attend(GraphBuilder& graph, const TransformerShape& shape, ValueId qkv, const compiler::Attributes& attention) {
   const std::optional<ValueId> documents = read_rows(graph, shape, compiler::RowField::begin, 2);  // and the end

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,7 +87,11 @@ struct Exchange {
 struct Model {
   std::vector<LayerType> types;
   std::vector<int> type_of;  // per layer: index into types
-  ModelLayout layout;
+  ModelLayout layout;        // of whole parameters
+  // Where layers are split over devices: the layout of the shares that this model's graphs use, layer by layer and
+  // group by group those of `layout`. Nothing: the same.
+  std::optional<ModelLayout> shares = {};
+  compiler::Shard shard = {};  // which shares these are
   struct Chunks {
     int count = 0;          // 0: the table is not cut
     std::int64_t rows = 0;  // of every chunk but the last, which may be smaller
@@ -114,6 +119,7 @@ struct Model {
   // Blocks from this layer on rebuild their inputs in the backward pass, so that none is kept.
   int first_rebuilt = std::numeric_limits<int>::max();
 
+  const ModelLayout& device_layout() const { return shares ? *shares : layout; }
   int layers() const { return static_cast<int>(type_of.size()); }
   int blocks() const { return layers() - embedding_layers - head_layers; }  // N
   // The layer that is block 1 to N; 0 gives the embedding's last layer, N + 1 the head's first.
@@ -183,14 +189,14 @@ struct Model {
   bool drifts() const { return rebuilds() && reversible == Reversible::floating && trained(block(0)); }
   // What one microbatch saves, beside the input of `layer`, for the layer's backward pass.
   Bytes saved_bytes(int layer) const { return type(layer).forward.region_bytes(compiler::Region::saved); }
-  // A layer's parameters in `dtype`, padding included.
+  // What a device has of a layer's parameters in `dtype`, padding included.
   Bytes layer_bytes(int layer, DType dtype) const {
-    return static_cast<Bytes>(layout.layers[static_cast<std::size_t>(layer)].elements) * size_of(dtype);
+    return static_cast<Bytes>(device_layout().layers[static_cast<std::size_t>(layer)].elements) * size_of(dtype);
   }
   Bytes wire_bytes(int layer) const { return layer_bytes(layer, compute); }
-  // The gradients of a layer's trained parameters in `dtype`, padding included.
+  // Of the gradients of a layer's trained parameters what a device has, in `dtype`, padding included.
   Bytes gradient_bytes(int layer, DType dtype) const {
-    return static_cast<Bytes>(layout.gradient_elements(layer)) * size_of(dtype);
+    return static_cast<Bytes>(device_layout().gradient_elements(layer)) * size_of(dtype);
   }
   bool trained(int layer) const { return layout.gradient_elements(layer) > 0; }
   // Whether a backward pass visits the layer: those below the lowest one that is trained have nothing to do there, nor

@@ -83,8 +83,17 @@ std::vector<ModelPrograms> models_of(const RunPlan& plan, int index) {
   for (std::size_t i = 0; i < plan.shorter.size(); ++i) {
     models.push_back({&plan.shorter[i], plan.shorter_programs[i][device].get()});
   }
-  models.push_back({&plan.model, plan.programs[device].get()});
+  models.push_back({&plan.model_of(index), plan.programs[device].get()});
   return models;
+}
+
+transfer::LayerShares shares_of(const RunPlan& plan, int index) {
+  const models::Model& model = plan.model_of(index);
+  transfer::LayerShares shares{model.shard.index, size_of(model.compute), size_of(plan.execution.gradients)};
+  for (LayerIndex layer = 0; model.shares && layer < model.layers(); ++layer) {
+    shares.blocks.push_back(shared_blocks(*model.shares, model.layout, layer));
+  }
+  return shares;
 }
 
 device::Device& device_of(const RunPlan& plan, int index) { return *plan.devices[static_cast<std::size_t>(index)]; }
@@ -108,25 +117,30 @@ std::vector<BufferView> PinnedMemory::pieces(const std::vector<Bytes>& sizes, st
   return pieces;
 }
 
-DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& store, Failure& failure)
+DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& store, Failure& failure,
+                       transfer::GroupGradients* group)
     : plan_(plan),
+      model_(plan.model_of(index)),
+      shares_(shares_of(plan, index)),
       pinned_(device_of(plan, index)),
       arena_(device_of(plan, index).allocate(plan.arena->bytes(), "arena")),
-      link_(device_of(plan, index), index),
+      link_(device_of(plan, index), index, plan.execution.tensor),
       runner_(std::make_unique<LayerRunner>(link_, models_of(plan, index), *plan.arena, arena_->view(),
-                                            plan.options.run.seed, plan.execution.first_microbatch(index))),
+                                            plan.options.run.seed,
+                                            plan.execution.first_microbatch(link_.contributor()))),
       stash_(make_input_stash(plan, arena_->view(), link_, pinned_, failure)),
       saved_(make_saved_stash(plan, arena_->view(), link_, pinned_, failure)) {
   const BufferView arena = arena_->view();
   const ArenaPlan& parts = *plan.arena;
-  weights_ = std::make_unique<transfer::WeightStream>(
-      link_, store, parts.views(ArenaPart::weights, arena), own_weights(plan, arena),
-      layer_sizes(plan.model, plan.model.compute).list(), failure, plan.peers.weights.get());
-  const HostStaging host = host_staging(plan.model, plan.execution);
+  weights_ =
+      std::make_unique<transfer::WeightStream>(link_, store, parts.views(ArenaPart::weights, arena),
+                                               own_weights(plan, arena), layer_sizes(model_, model_.compute).list(),
+                                               failure, plan.peers.weights.get(), model_.shares ? &shares_ : nullptr);
+  const HostStaging host = host_staging(model_, plan.execution);
   const BufferView squares{pinned_.allocate(host.squares, "norms of gradients"), host.squares};
-  gradients_ =
-      std::make_unique<transfer::GradientDrain>(link_, store, parts.views(ArenaPart::drain, arena), squares,
-                                                gradient_slices(plan.model, plan.execution), failure, device_sums());
+  gradients_ = std::make_unique<transfer::GradientDrain>(link_, store, parts.views(ArenaPart::drain, arena), squares,
+                                                         gradient_slices(model_, plan.execution), failure,
+                                                         device_sums(), transfer::DrainShares{&shares_, group});
   const BufferView staging{pinned_.allocate(host.batch, "batch staging"), host.batch};
   minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches,
                                                plan.options.model.sequence, staging);
@@ -166,6 +180,7 @@ DeviceSide::~DeviceSide() { link_.quiesce(runner_->compute()); }
 
 void DeviceSide::begin(const Pass& pass) {
   runner_->begin_pass(pass);
+  if (first_ != nullptr) minibatch_->take_from(*first_->minibatch_);
   minibatch_->upload();
 }
 

@@ -40,7 +40,9 @@ using TakeValues = std::function<void(std::int64_t row, std::int64_t column, std
 class DeviceSide {
  public:
   // For device `index` of `plan`. `plan`, `store` and `failure` must outlive this object.
-  DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& store, Failure& failure);
+  // `group`: to which the device brings its gradients, where layers are split over devices.
+  DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& store, Failure& failure,
+             transfer::GroupGradients* group = nullptr);
   // Waits until the compute stream is done. Call failure.fail() first, so that no other thread waits for ever.
   ~DeviceSide();
 
@@ -53,6 +55,9 @@ class DeviceSide {
 
   // Between steps: the plan's model has other blocks.
   void exchange_blocks();
+
+  // Of a device that shares its microbatches with `first`: before each pass it takes that one's.
+  void follow(const DeviceSide& first) { first_ = &first; }
 
   // Forward and backward pass of this device's microbatches with weights of version pass.step. Waits for their losses.
   void train(const Pass& pass);
@@ -76,6 +81,9 @@ class DeviceSide {
   transfer::DeviceSums device_sums();
 
   const RunPlan& plan_;
+  const models::Model& model_;  // of this device
+  const DeviceSide* first_ = nullptr;
+  const transfer::LayerShares shares_;  // without blocks where layers are whole
   PinnedMemory pinned_;
   std::unique_ptr<device::Buffer> arena_;
   transfer::Link link_;

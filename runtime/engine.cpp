@@ -16,7 +16,7 @@ Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights, R
       pinned_(*plan.device),
       ranks_(ranks != nullptr ? *ranks : alone_),
       store_(std::make_unique<eps::ParameterStore>(plan.model.layout, plan.store, pinned_, failure_, trace, weights)),
-      relays_(plan.execution.devices, failure_) {
+      relays_(plan.execution.all_devices(), failure_) {
   if (plan.options.rank != ranks_.place()) throw Error("the plan is one for another rank, or another number of them");
   if (ranks_.several()) {
     peers_.emplace(ranks_.split());
@@ -26,13 +26,26 @@ Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights, R
     courier_ = std::make_unique<transfer::Courier>(*store_, *peers_, failure_, timeout, trace);
   }
   std::vector<MinibatchPart*> parts;
-  for (int device = 0; device < plan.execution.devices; ++device) {
-    sides_.push_back(std::make_unique<DeviceSide>(plan, device, *store_, failure_));
-    parts.push_back(&sides_.back()->minibatch());
+  const int tensor = plan.execution.tensor;
+  for (int device = 0; device < plan.execution.all_devices(); ++device) {
+    const int contributor = device / tensor;
+    const bool leads = device % tensor == 0;
+    if (leads && tensor > 1) {
+      groups_.push_back(std::make_unique<transfer::GroupGradients>(*store_, contributor, tensor, plan.model.layout,
+                                                                   size_of(plan.execution.gradients), failure_));
+    }
+    sides_.push_back(
+        std::make_unique<DeviceSide>(plan, device, *store_, failure_, tensor > 1 ? groups_.back().get() : nullptr));
+    if (leads) {
+      parts.push_back(&sides_.back()->minibatch());
+    } else {
+      sides_.back()->follow(*sides_[static_cast<std::size_t>(contributor * tensor)]);
+    }
   }
   minibatch_ = std::make_unique<Minibatch>(std::move(parts), ranks_);
   // Both at once: what ends one may wait for the GPU, on which the other's calls still run.
-  exchange_abort_ = failure_.on_failure([peers = plan.peers] {
+  exchange_abort_ = failure_.on_failure([peers = plan.peers, groups = plan.tensor_groups] {
+    for (const auto& group : groups) group->abort();
     std::jthread other;
     if (peers.weights && peers.gradients) other = std::jthread([&] { peers.weights->abort(); });
     if (peers.weights && !peers.gradients) peers.weights->abort();

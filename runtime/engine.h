@@ -89,7 +89,8 @@ class Engine {
   std::optional<collectives::Collectives> peers_;        // of the courier
   std::optional<collectives::Collectives> state_peers_;  // of whoever reads the state of all ranks
   std::unique_ptr<transfer::Courier> courier_;
-  std::vector<std::unique_ptr<DeviceSide>> sides_;  // by device
+  std::vector<std::unique_ptr<transfer::GroupGradients>> groups_;  // of devices over which layers are split
+  std::vector<std::unique_ptr<DeviceSide>> sides_;                 // by device
   std::unique_ptr<Minibatch> minibatch_;
   Failure::Registration exchange_abort_;  // of devices that exchange
   const GenerationPlan* generation_plan_ = nullptr;

@@ -110,7 +110,19 @@ class NextLogits {
 
 }  // namespace
 
+namespace {
+
+void check_whole_layers(const RunPlan& plan) {
+  if (plan.execution.tensor == 1) return;
+  throw BadInput("device.tensor = " + std::to_string(plan.execution.tensor) +
+                 ": logits of layers that are split over devices are not built; a checkpoint of the run loads with "
+                 "device.tensor = 1, too");
+}
+
+}  // namespace
+
 void check_continues(const RunPlan& plan) {
+  check_whole_layers(plan);
   if (plan.model.labels > 0) {
     throw BadInput("model.head = \"" + plan.options.model.head +
                    "\" does not predict tokens and cannot continue a text");
@@ -154,6 +166,7 @@ std::vector<std::vector<std::int32_t>> generate(Engine& engine, const RunPlan& p
 
 void predict_sequence(Engine& engine, const RunPlan& plan, std::uint64_t step, std::span<const std::int32_t> tokens,
                       bool hidden, const TakeValues& take) {
+  check_whole_layers(plan);
   if (plan.model.head_kind == models::HeadKind::custom) {
     throw BadInput("model.architecture = \"" + plan.options.model.architecture +
                    "\" takes no tokens: Trainer::predict() gives what its last layer returns");

@@ -67,6 +67,11 @@ BufferView MinibatchPart::staged_fields(int microbatch) const {
                         runner_.model_of(microbatch).row_fields_bytes());
 }
 
+void MinibatchPart::take_from(const MinibatchPart& other) {
+  const Bytes input = static_cast<Bytes>(microbatches_) * (id_bytes_ + runner_.model().row_fields_bytes());
+  std::memcpy(staging_.data, other.staging_.data, input);
+}
+
 void MinibatchPart::upload() {
   link_.device().annotate(runner_.compute(), -1, -1);
   for (int u = 0; u < microbatches_; ++u) {

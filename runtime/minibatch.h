@@ -42,6 +42,8 @@ class MinibatchPart {
   // Where sequence `index` of all microbatches is written.
   SequenceView sequence(int index);
 
+  // What another part of the same shape holds.
+  void take_from(const MinibatchPart& other);
   // Enqueues the copy to the device.
   void upload();
   // Enqueues the copy of what an evaluation leaves at LayerRunner::label_logits() to the host.

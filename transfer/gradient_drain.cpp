@@ -8,11 +8,12 @@ namespace l2l::transfer {
 
 GradientDrain::GradientDrain(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
                              device::BufferView squares, std::vector<GradientSlices> gradients, Failure& failure,
-                             DeviceSums sums)
+                             DeviceSums sums, DrainShares shares)
     : link_(link),
       store_(store),
       failure_(failure),
       sums_(std::move(sums)),
+      shares_(shares),
       gradients_(std::move(gradients)),
       stream_(link.create_stream("d2h gradients")),
       ring_(link.device(), slots, /*consumers=*/1, device::WaitReason::gradients, failure),
@@ -59,7 +60,11 @@ void GradientDrain::send_all() {
       copy.layer = slot_layer_[static_cast<std::size_t>(slot)];
       const ActivitySpan span(Doing::acts, "the copy of a gradient", copy.layer);
       link_.device().annotate(*stream_, copy.layer, -1);
-      sums_.peers != nullptr ? send_sums(slot, copy) : send(slot, copy);
+      if (shares_.group != nullptr) {
+        send_share(slot, copy.layer);
+      } else {
+        sums_.peers != nullptr ? send_sums(slot, copy) : send(slot, copy);
+      }
       link_.device().record(*copy.done, *stream_);
       count(enqueued_);
     }
@@ -74,7 +79,7 @@ void GradientDrain::send_all() {
 }
 
 void GradientDrain::send(SlotRing::Slot slot, Copy& copy) {
-  copy.gradients = store_.gradient_buffer(copy.layer, link_.index());
+  copy.gradients = store_.gradient_buffer(copy.layer, link_.contributor());
   const Bytes bytes = copy.gradients.bytes();
   link_.to_host(Traffic::gradients, *stream_, {copy.gradients.data(), bytes}, ring_.view(slot).slice(0, bytes));
   link_.to_host(Traffic::results, *stream_, copy.squares,
@@ -90,11 +95,35 @@ void GradientDrain::send_sums(SlotRing::Slot slot, Copy& copy) {
   link_.count_exchanged(slices.received());
   ring_.release(slot, *stream_);
   sums_.add(*stream_, copy.layer, received, sums);
-  copy.gradients = store_.gradient_buffer(copy.layer, link_.index());
+  copy.gradients = store_.gradient_buffer(copy.layer, link_.contributor());
   const Bytes begin = static_cast<Bytes>(slices.begin(link_.index())) * size_of(DType::f32);
   if (const Bytes own = slices.brought(link_.index()); own > 0) {
     link_.to_host(Traffic::gradients, *stream_, {copy.gradients.data() + begin, own}, sums.slice(0, own));
   }
+}
+
+void GradientDrain::send_share(SlotRing::Slot slot, LayerIndex layer) {
+  const LayerShares& shares = *shares_.shares;
+  std::byte* const whole = shares_.group->open(layer);
+  const device::BufferView own = ring_.view(slot);
+  for (const SharedBlock& block : shares.of(layer)) {
+    if (!shares.brings(block)) continue;
+    link_.rows_to_host(Traffic::gradients, *stream_,
+                       {.destination = whole + static_cast<Bytes>(block.whole) * shares.gradient,
+                        .destination_stride = static_cast<Bytes>(block.whole_stride) * shares.gradient,
+                        .source = own.data + static_cast<Bytes>(block.own) * shares.gradient,
+                        .source_stride = static_cast<Bytes>(block.own_stride) * shares.gradient,
+                        .row = static_cast<Bytes>(block.columns) * shares.gradient,
+                        .rows = static_cast<Bytes>(block.rows)});
+  }
+  ring_.release(slot, *stream_);
+}
+
+void GradientDrain::push(Copy& copy) {
+  if (shares_.group != nullptr) return shares_.group->close(copy.layer);
+  std::optional<double> squares;
+  if (sums_.peers == nullptr) squares = *reinterpret_cast<const double*>(copy.squares.data);
+  store_.push(copy.layer, link_.contributor(), std::move(copy.gradients), squares);
 }
 
 // Waits until the completion thread has pushed the copy before the last.
@@ -112,9 +141,7 @@ void GradientDrain::push_all() {
     while (Copy* const copy = next_enqueued()) {
       const ActivitySpan span(Doing::acts, "a gradient", copy->layer);
       link_.device().synchronize(*copy->done);
-      std::optional<double> squares;
-      if (sums_.peers == nullptr) squares = *reinterpret_cast<const double*>(copy->squares.data);
-      store_.push(copy->layer, link_.index(), std::move(copy->gradients), squares);
+      push(*copy);
       count(pushed_);
     }
   } catch (...) {

@@ -19,6 +19,7 @@
 #include "device/peers.h"
 #include "eps/parameter_store.h"
 #include "transfer/gradient_slices.h"
+#include "transfer/layer_shares.h"
 #include "transfer/link.h"
 #include "transfer/slot_ring.h"
 
@@ -40,6 +41,12 @@ struct DeviceSums {
   std::function<void(device::Stream&, LayerIndex, device::BufferView received, device::BufferView sums)> add;
 };
 
+// What it needs where layers are split over devices.
+struct DrainShares {
+  const LayerShares* shares = nullptr;  // null: they are not
+  GroupGradients* group = nullptr;      // that the device brings its gradients to
+};
+
 // Thread-bound: the relay thread. The other two are private.
 class GradientDrain {
  public:
@@ -48,7 +55,7 @@ class GradientDrain {
   // rethrow it, and receives what fails on the two threads.
   GradientDrain(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
                 device::BufferView squares, std::vector<GradientSlices> gradients, Failure& failure,
-                DeviceSums sums = {});
+                DeviceSums sums = {}, DrainShares shares = {});
   ~GradientDrain();
 
   // Between steps: other layers, none with larger gradients than a slot has room for.
@@ -77,15 +84,18 @@ class GradientDrain {
   void send_all();
   void send(SlotRing::Slot slot, Copy& copy);
   void send_sums(SlotRing::Slot slot, Copy& copy);
+  void send_share(SlotRing::Slot slot, LayerIndex layer);
+  void push(Copy& copy);
   Copy& next_free();
   void push_all();
   Copy* next_enqueued();
   void count(std::uint64_t& copies);
 
-  Link& link_;  // constant after construction, as are the next three
+  Link& link_;  // constant after construction, as are the next four
   eps::ParameterStore& store_;
   Failure& failure_;
   const DeviceSums sums_;
+  const DrainShares shares_;
   std::vector<GradientSlices> gradients_;  // by layer; changes between steps alone
   std::unique_ptr<device::Stream> stream_;
   SlotRing ring_;

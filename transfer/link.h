@@ -15,11 +15,15 @@ enum class Traffic : std::uint8_t { weights, gradients, stash, batch, results, c
 // Thread-safe.
 class Link {
  public:
-  // `index`: of the device among those of the run.
-  explicit Link(device::Device& device, int index = 0) : device_(device), index_(index) {}
+  // `index`: of the device among those of the run. `members`: devices over which layers are split, which contribute
+  // to the gradients as one.
+  explicit Link(device::Device& device, int index = 0, int members = 1)
+      : device_(device), index_(index), members_(members) {}
 
   device::Device& device() const { return device_; }
   int index() const { return index_; }
+  // As the parameter server counts devices.
+  int contributor() const { return index_ / members_; }
   // Creates a stream; of other devices than the first its name, as seen in the trace, says which.
   std::unique_ptr<device::Stream> create_stream(const std::string& name) const {
     return device_.create_stream(index_ == 0 ? name : name + " (device " + std::to_string(index_) + ")");
@@ -33,6 +37,15 @@ class Link {
   void to_host(Traffic traffic, device::Stream& stream, device::BufferView destination, device::BufferView source) {
     d2h_[static_cast<std::size_t>(traffic)].fetch_add(source.size, std::memory_order_relaxed);
     device_.copy(stream, destination, source);
+  }
+
+  void rows_to_device(Traffic traffic, device::Stream& stream, const device::RowCopy& rows) {
+    h2d_[static_cast<std::size_t>(traffic)].fetch_add(rows.bytes(), std::memory_order_relaxed);
+    device_.copy_rows(stream, rows);
+  }
+  void rows_to_host(Traffic traffic, device::Stream& stream, const device::RowCopy& rows) {
+    d2h_[static_cast<std::size_t>(traffic)].fetch_add(rows.bytes(), std::memory_order_relaxed);
+    device_.copy_rows(stream, rows);
   }
 
   // What came from the other devices of the process, of weights and of gradients, which crosses no link of the host.
@@ -58,7 +71,7 @@ class Link {
   using Counters = std::array<std::atomic<Bytes>, static_cast<std::size_t>(Traffic::count)>;
 
   device::Device& device_;
-  const int index_;
+  const int index_, members_;
   Counters h2d_{};
   Counters d2h_{};
   std::atomic<Bytes> gathered_{0}, exchanged_{0};

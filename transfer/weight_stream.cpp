@@ -25,11 +25,12 @@ std::vector<std::unique_ptr<SlotRing>> rings_of(device::Device& device, const st
 
 WeightStream::WeightStream(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
                            const std::vector<device::BufferView>& own, std::vector<Bytes> wire_bytes, Failure& failure,
-                           device::Peers* peers)
+                           device::Peers* peers, const LayerShares* shares)
     : link_(link),
       store_(store),
       failure_(failure),
       peers_(peers),
+      shares_(shares),
       wire_bytes_(std::move(wire_bytes)),
       stream_(link.create_stream("h2d weights")),
       copied_{link.device().create_event(), link.device().create_event()},
@@ -138,7 +139,7 @@ void WeightStream::fetch(const Pass& pass) {
   for (const LayerIndex layer : pass.visits) {
     if (!has_own(layer) || std::ranges::count(to_fetch_, layer) == 0) to_fetch_.push_back(layer);
   }
-  store_.announce(link_.index(), to_fetch_, pass.version, pass.devices == PassOf::this_device);
+  store_.announce(link_.contributor(), to_fetch_, pass.version, pass.devices == PassOf::this_device);
   Copy before;
   for (const LayerIndex layer : to_fetch_) {
     Copy next = fetch(layer, pass, before);
@@ -158,17 +159,17 @@ WeightStream::Copy WeightStream::fetch(LayerIndex layer, const Pass& pass, Copy&
   SlotRing& ring = ring_of(layer);
   if (!ring.has_free()) finish(before);
   const SlotRing::Slot slot = ring.acquire(*stream_);
-  std::optional<eps::WeightLease> lease = store_.try_pull(layer, pass.version, link_.index());
+  std::optional<eps::WeightLease> lease = store_.try_pull(layer, pass.version, link_.contributor());
   if (!lease) {
     finish(before);
     std::chrono::nanoseconds waited{0};
-    lease = store_.pull(layer, pass.version, &waited, link_.index());
+    lease = store_.pull(layer, pass.version, &waited, link_.contributor());
     update_stall_ns_ += waited.count();
   }
   link_.device().annotate(*stream_, layer, -1);
   const bool gathers = peers_ != nullptr && pass.devices == PassOf::all_devices;
   const WireSlices slices{wire_bytes_[static_cast<std::size_t>(layer)], gathers ? peers_->count() : 1};
-  copy(*lease, slices, ring.view(slot));
+  shares_ != nullptr ? copy_share(*lease, layer, ring.view(slot)) : copy(*lease, slices, ring.view(slot));
   device::Event& copied = *copied_[turn_];
   turn_ = (turn_ + 1) % copied_.size();
   link_.device().record(copied, *stream_);
@@ -193,6 +194,22 @@ void WeightStream::copy(const eps::WeightLease& lease, const WireSlices& slices,
     if (begin >= end) continue;
     link_.to_device(Traffic::weights, *stream_, slot.slice(begin, end - begin),
                     {const_cast<std::byte*>(part.data) + (begin - part.offset), end - begin});
+  }
+}
+
+void WeightStream::copy_share(const eps::WeightLease& lease, LayerIndex layer, device::BufferView slot) {
+  for (const SharedBlock& block : shares_->of(layer)) {
+    const Bytes from = static_cast<Bytes>(block.whole) * shares_->wire;
+    const auto part = std::ranges::find_if(lease.parts(), [&](const eps::WirePart& each) {
+      return from >= each.offset && from < each.offset + each.bytes;
+    });
+    link_.rows_to_device(Traffic::weights, *stream_,
+                         {.destination = slot.data + static_cast<Bytes>(block.own) * shares_->wire,
+                          .destination_stride = static_cast<Bytes>(block.own_stride) * shares_->wire,
+                          .source = part->data + (from - part->offset),
+                          .source_stride = static_cast<Bytes>(block.whole_stride) * shares_->wire,
+                          .row = static_cast<Bytes>(block.columns) * shares_->wire,
+                          .rows = static_cast<Bytes>(block.rows)});
   }
 }
 

@@ -17,6 +17,7 @@
 
 #include "device/peers.h"
 #include "eps/parameter_store.h"
+#include "transfer/layer_shares.h"
 #include "transfer/link.h"
 #include "transfer/slot_ring.h"
 #include "transfer/wire_slices.h"
@@ -39,10 +40,11 @@ class WeightStream {
   // `slots`: shared by all layers without a slot of their own, each as large as the largest of them. `own`: per layer,
   // its own slot or an empty view. `wire_bytes`: per layer. `failure`: wakes blocked calls, which then rethrow it.
   // `peers`: what gathers, as the member of the link's index; slots then have WireSlices::room(). Null: this device
-  // copies whole wires. Whoever has the group aborts it after a failure.
+  // copies whole wires. Whoever has the group aborts it after a failure. `shares`: what the device has of each layer,
+  // where layers are split, and `wire_bytes` are those of its shares; null: all of it.
   WeightStream(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
                const std::vector<device::BufferView>& own, std::vector<Bytes> wire_bytes, Failure& failure,
-               device::Peers* peers = nullptr);
+               device::Peers* peers = nullptr, const LayerShares* shares = nullptr);
   ~WeightStream();
 
   // Between passes, where no layer has a slot of its own: other layers, at most as many as at first, none larger than a
@@ -82,6 +84,7 @@ class WeightStream {
   Copy fetch(LayerIndex layer, const Pass& pass, Copy& before);
   void finish(Copy& copy);
   void copy(const eps::WeightLease& lease, const WireSlices& slices, device::BufferView slot);
+  void copy_share(const eps::WeightLease& lease, LayerIndex layer, device::BufferView slot);
   void gather(LayerIndex layer, const WireSlices& slices, device::BufferView slot, device::Event& copied);
   bool has_own(LayerIndex layer) const { return own_[static_cast<std::size_t>(layer)] != nullptr; }
   SlotRing& ring_of(LayerIndex layer) { return has_own(layer) ? *own_[static_cast<std::size_t>(layer)] : ring_; }
@@ -89,10 +92,11 @@ class WeightStream {
   void ask(device::Stream& compute);
   void wait_until_asked();
 
-  Link& link_;  // constant after construction, as are the next three
+  Link& link_;  // constant after construction, as are the next four
   eps::ParameterStore& store_;
   Failure& failure_;
   device::Peers* const peers_;
+  const LayerShares* const shares_;
   std::vector<Bytes> wire_bytes_;  // changes between passes alone
   std::unique_ptr<device::Stream> stream_;
   std::array<std::unique_ptr<device::Event>, 2> copied_;  // of the two layers whose copies may be under way, in turn

@@ -31,8 +31,9 @@ void derive_embedding(const Attributes& attributes, Sizes& sizes) {
   const std::int64_t sequence = attributes.sequence;
   require_shard(attributes, sizes);
   sizes.set('P', sizes['R'] * attributes.shard.count);
-  require(sequence >= 1 && sizes['P'] % sequence == 0,
-          std::to_string(sizes['P']) + " rows are no whole number of sequences of " + std::to_string(sequence));
+  require(
+      sequence >= 1 && sizes['P'] % sequence == 0,
+      "R = " + std::to_string(sizes['P']) + " rows are no whole number of sequences of " + std::to_string(sequence));
   require(sizes['S'] == 0 || sequence <= sizes['S'], "a sequence of " + std::to_string(sequence) +
                                                          " is longer than the S = " + std::to_string(sizes['S']) +
                                                          " positions");

@@ -66,6 +66,18 @@ void HostDevice::copy(Stream& stream, BufferView destination, BufferView source)
   }
 }
 
+void HostDevice::copy_rows(Stream& stream, const RowCopy& rows) {
+  const BufferView destination{rows.destination, rows.row}, source{const_cast<std::byte*>(rows.source), rows.row};
+  switch (direction(destination, source)) {
+    case CopyDirection::to_device:
+      return host(stream).enqueue(RowsCommand{rows, &shared_->to_device, "copy h2d"});
+    case CopyDirection::to_host:
+      return host(stream).enqueue(RowsCommand{rows, &shared_->to_host, "copy d2h"});
+    case CopyDirection::within_device:
+      return host(stream).enqueue(RowsCommand{rows, nullptr, "copy"});
+  }
+}
+
 void HostDevice::copy_from_peer(Stream& stream, BufferView destination, BufferView source) {
   require_same_size(destination, source);
   host(stream).enqueue(CopyCommand{destination, source, nullptr, "copy from peer"});

@@ -29,6 +29,7 @@ class HostDevice : public Device {
   void record(Event& event, Stream& stream) override;
   void wait(Stream& stream, Event& event, WaitReason reason = WaitReason::order) override;
   void copy(Stream& stream, BufferView destination, BufferView source) override;
+  void copy_rows(Stream& stream, const RowCopy& rows) override;
   void copy_from_peer(Stream& stream, BufferView destination, BufferView source) override;
   void fill_zero(Stream& stream, BufferView destination) override;
   void launch(Stream& stream, const Executable& executable, const Bindings& bindings,

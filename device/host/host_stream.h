@@ -82,6 +82,12 @@ struct CopyCommand {
   std::string_view name;  // in the trace
 };
 
+struct RowsCommand {
+  RowCopy rows;
+  LinkClock* link;  // as above
+  std::string_view name;
+};
+
 struct ZeroCommand {
   BufferView destination;
 };
@@ -98,7 +104,8 @@ struct CallCommand {
 };
 
 // Of fixed size: the stream's queue holds them in place.
-using Command = std::variant<std::monostate, WaitCommand, CopyCommand, ZeroCommand, LaunchCommand, CallCommand>;
+using Command =
+    std::variant<std::monostate, WaitCommand, CopyCommand, RowsCommand, ZeroCommand, LaunchCommand, CallCommand>;
 
 class HostStream;
 
@@ -146,6 +153,7 @@ class HostStream : public Stream {
   void execute(const Entry& entry, const StreamTrack& track);
   void run(const WaitCommand& wait, const StreamTrack& track);
   void run(const CopyCommand& copy, const StreamTrack& track, SpanLabel label);
+  void run(const RowsCommand& copy, const StreamTrack& track, SpanLabel label);
   void run(const ZeroCommand& zero, const StreamTrack& track, SpanLabel label);
   void run(const LaunchCommand& launch, const StreamTrack& track, SpanLabel label);
 

@@ -280,6 +280,9 @@ struct DeviceOptions {
   std::string kind = "auto";  // "auto" (a GPU if there are a driver and our CUDA module, else host) | "host" | "cuda"
   std::int64_t index = 0;     // cuda: the first device, as the driver counts them
   std::int64_t count = 1;     // devices, each with an equal share of the microbatches
+  // Devices over which each layer is split (tensor and sequence parallelism), a divisor of `count`; they share
+  // microbatches. Devices in host memory only, so far.
+  std::int64_t tensor = 1;
   // How a layer's weights come to several devices. "whole": each copies all of them out of host memory. "gathered":
   // each copies its part, and the devices gather the others' from each other, which needs NCCL on GPUs. "auto":
   // gathered on GPUs that can, else whole. The bits do not depend on it.

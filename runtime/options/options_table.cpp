@@ -178,6 +178,7 @@ std::vector<Key> option_keys(Options& options) {
       {"device", "kind", TextField{&device.kind, {"auto", "host", "cuda"}}},
       {"device", "index", IntegerField{&device.index, 0, 1023}},
       {"device", "count", IntegerField{&device.count, 1, eps::kMostDevices}},
+      {"device", "tensor", IntegerField{&device.tensor, 1, eps::kMostDevices}},
       {"device", "feed", TextField{&device.feed, {"auto", "whole", "gathered"}}},
       {"device", "sums", TextField{&device.sums, {"auto", "host", "devices"}}},
       {"device", "memory", UnsignedField{&device.memory, true}},

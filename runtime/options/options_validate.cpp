@@ -306,11 +306,34 @@ void check_parts(const Options& options) {
   }
 }
 
+// What is not built yet, beside what the model says (models/split_layers.h).
+void check_tensor_parallel(const Options& options) {
+  const std::int64_t tensor = options.device.tensor;
+  if (tensor == 1) return;
+  const std::string key = "device.tensor = " + std::to_string(tensor);
+  if (options.device.count % tensor != 0) {
+    throw BadInput(key + " does not divide device.count = " + std::to_string(options.device.count) +
+                       ": layers are split over groups of as many devices; set device.count to a multiple",
+                   of_key("device.tensor"));
+  }
+  const auto refuse = [&](bool is_so, const char* what) {
+    if (is_so) throw BadInput(key + " beside " + what + " is not built", of_key("device.tensor"));
+  };
+  refuse(options.device.kind == "cuda", "device.kind = \"cuda\"");
+  refuse(options.device.feed == "gathered", "device.feed = \"gathered\"");
+  refuse(options.device.sums == "devices", "device.sums = \"devices\"");
+  refuse(options.distributed.wire == "sharded", "distributed.wire = \"sharded\"");
+  refuse(options.batch.parts > 0, "batch.parts");
+  refuse(options.recompute.policy == "budget" || options.recompute.budget > 0, "recompute.budget");
+  refuse(options.batch.micro_batch == BatchOptions::kChosen, "batch.micro_batch = \"auto\"");
+}
+
 void check_all(const Options& given) {
   Options copy = given;
   for (const runtime::Key& key : runtime::option_keys(copy)) runtime::check_value(key);
   const Options options = runtime::with_pretrained_model(given);
-  const BatchOptions batch = runtime::resolved(options.batch, options.device.count);
+  check_tensor_parallel(options);
+  const BatchOptions batch = runtime::resolved(options.batch, options.device.count / options.device.tensor);
   runtime::check_image_options(given, options, batch);
   models::check_model(options.model);
   check_sizes(options.model, batch);

@@ -32,8 +32,9 @@ struct ResolvedOptions : Options {
   // Bytes per second between nodes, each way: distributed.bandwidth, or as ranks have measured it. 0: not known.
   double network = 0;
 
-  std::int64_t all_devices() const { return device.count * rank.count; }
-  // Of each device.
+  // That share the microbatches of all ranks; those over which layers are split count as one.
+  std::int64_t all_devices() const { return device.count / device.tensor * rank.count; }
+  // Of each of these.
   int device_microbatches() const { return static_cast<int>(batch.micro_batches / all_devices()); }
 };
 

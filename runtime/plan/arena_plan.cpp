@@ -123,7 +123,7 @@ void ArenaPlan::add_weights(const models::Model& model, const ExecutionPlan& pla
     add(ArenaPart::weights, "weights of all layers", wires);
     return add(ArenaPart::accumulators, "gradients of all layers (fp32)", gradient_sizes(model, DType::f32));
   }
-  const Bytes largest = static_cast<Bytes>(model.layout.largest_layer()) * size_of(model.compute);
+  const Bytes largest = static_cast<Bytes>(model.device_layout().largest_layer()) * size_of(model.compute);
   add(ArenaPart::weights, "weight slots",
       BufferSizes(static_cast<std::size_t>(plan.prefetch) + 1, plan.slices(largest).room()));
   BufferSizes staying;
@@ -131,14 +131,14 @@ void ArenaPlan::add_weights(const models::Model& model, const ExecutionPlan& pla
     if (plan.placement(block).weights_stay) staying.add(1, plan.slices(model.wire_bytes(model.block(block))).room());
   }
   if (!staying.runs().empty()) add(ArenaPart::own_weights, "weights of blocks that stay", staying);
-  const Bytes gradients = static_cast<Bytes>(model.layout.largest_gradient());
+  const Bytes gradients = static_cast<Bytes>(model.device_layout().largest_gradient());
   add(ArenaPart::accumulators, "gradient accumulators (fp32)",
       BufferSizes(static_cast<std::size_t>(plan.accumulators()), gradients * size_of(DType::f32)),
       {Phase::head, Phase::backward, Phase::embedding});
 }
 
 void ArenaPlan::add_gradients(const models::Model& model, const ExecutionPlan& plan) {
-  const transfer::GradientSlices largest = plan.gradient_slices(model.layout.largest_gradient());
+  const transfer::GradientSlices largest = plan.gradient_slices(model.device_layout().largest_gradient());
   Bytes slot = transfer::drained_bytes(largest.bytes());
   if (plan.sums) slot = std::max(slot, largest.room());
   add(ArenaPart::drain, "gradients on their way out", BufferSizes(kDrainSlots, slot));
@@ -325,7 +325,7 @@ BufferSizes gradient_sizes(const models::Model& model, DType dtype) {
 std::vector<transfer::GradientSlices> gradient_slices(const models::Model& model, const ExecutionPlan& plan) {
   std::vector<transfer::GradientSlices> slices;
   for (LayerIndex layer = 0; layer < model.layers(); ++layer) {
-    slices.push_back(plan.gradient_slices(model.layout.gradient_elements(layer)));
+    slices.push_back(plan.gradient_slices(model.device_layout().gradient_elements(layer)));
   }
   return slices;
 }

@@ -26,8 +26,9 @@ enum class Execution : std::uint8_t { relay, resident };
 struct ExecutionPlan {
   Execution execution = Execution::relay;
   std::vector<BlockPlacement> placements = {};  // of blocks 1, 2, ...
-  int devices = 1;
-  int first_device = 0;  // its number among those of all ranks
+  int devices = 1;                              // those over which layers are split count as one
+  int tensor = 1;                               // of which there are so many
+  int first_device = 0;                         // its number among those of all ranks
   bool gathers = false;  // each copies a slice of a layer's wire, and they gather the rest from each other
   bool sums = false;     // each sums a slice of a layer's gradients over all of them
   int microbatches = 1;  // of one device: its share of the minibatch
@@ -35,6 +36,7 @@ struct ExecutionPlan {
   int prefetch = 1;
   DType gradients = DType::f32;  // as a device rounds them
 
+  int all_devices() const { return devices * tensor; }
   // Of a device of this rank, the number of its first microbatch among those of all ranks.
   int first_microbatch(int device) const { return (first_device + device) * microbatches; }
   // In the relay: sums of parts' gradients that are alive at once.

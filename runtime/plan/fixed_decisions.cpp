@@ -10,7 +10,7 @@ namespace {
 // A function of blocks' placements: the bytes of an arena with these, else as in `decisions`.
 auto arena_bytes_by_placements(const RunParts& parts, const Decisions& decisions) {
   models::Model model = with_policies(parts.model, decisions);
-  ArenaPlan::Scratch scratch = scratch_of(model, compile(parts.devices, model, parts.execution.gradients,
+  ArenaPlan::Scratch scratch = scratch_of(model, compile(parts.first_members(), model, parts.execution.gradients,
                                                          parts.execution.parts, parts.execution.summing()));
   return [&parts, model = std::move(model), scratch = std::move(scratch)](std::vector<BlockPlacement> placements) {
     return ArenaPlan(model, scratch, execution_with(parts, std::move(placements))).bytes();

@@ -264,7 +264,7 @@ std::vector<ContractLimit> contract_limits(const RunPlan& plan, const MemoryCont
   }
   if (options.eps.stash_memory > 0) {
     const HostStaging staging = host_staging(plan.model, plan.execution);
-    const Bytes need = static_cast<Bytes>(plan.execution.devices) * (staging.stash + staging.saved);
+    const Bytes need = static_cast<Bytes>(plan.execution.all_devices()) * (staging.stash + staging.saved);
     limits.push_back({"host stash", "eps.stash_memory", need, options.eps.stash_memory});
   }
   const HostAvailable capacity = HostMemory().capacity();

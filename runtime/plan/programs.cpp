@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/op_table.h"
+#include "core/fault_point.h"
 #include "eps/parameter_store.h"
 #include "l2l/errors.h"
 #include "transfer/gradient_drain.h"
@@ -23,6 +24,33 @@ Graph drain_graph(std::int64_t elements, DType dtype) {
   graph.values.push_back(
       {"squares", DType::f64, {1}, Region::drained, transfer::squares_offset(graph.values.back().bytes())});
   graph.ops.push_back({OpKind::convert, {0}, {1, 2}, {}});
+  return graph;
+}
+
+// The same of a device's shares of a layer, without the sum of squares. The gradients of parameters that all devices
+// have are added, and are the sum on each of them.
+Graph share_drain_graph(const models::Model& model, LayerIndex layer, DType dtype) {
+  Graph graph;
+  graph.name = "drain";
+  const auto value = [&](std::string name, DType type, Shape shape, Region region, std::int64_t first = 0) {
+    graph.values.push_back({std::move(name), type, shape, region, static_cast<Bytes>(first) * size_of(type)});
+    return static_cast<compiler::ValueId>(graph.values.size() - 1);
+  };
+  const ModelLayout& shares = *model.shares;
+  for (const LayerPart& part : shares.layers[static_cast<std::size_t>(layer)].parts) {
+    for (const ParameterSpec& parameter : shares.groups[static_cast<std::size_t>(part.group)].parameters) {
+      const std::int64_t first = part.offset + parameter.offset, elements = parameter.shape.elements();
+      compiler::ValueId sums = value("accumulators", DType::f32, {1, elements}, Region::gradients, first);
+      if (!parameter.share && !fault_point("tensor.no_sum")) {
+        const auto all = value("of all devices", DType::f32, {model.shard.count, elements}, Region::scratch);
+        graph.ops.push_back({OpKind::all_gather_rows, {sums}, {all}, {.shard = model.shard}});
+        sums = value("sums", DType::f32, {1, elements}, Region::scratch);
+        graph.ops.push_back({OpKind::tree_sum, {all}, {sums}, {}});
+      }
+      const auto drained = value("gradients", dtype, {1, elements}, Region::drained, first);
+      graph.ops.push_back({OpKind::convert, {sums}, {drained}, {}});
+    }
+  }
   return graph;
 }
 
@@ -55,10 +83,9 @@ std::unique_ptr<device::Executable> compile_sum(device::Device& device, const tr
   return sum;
 }
 
-// Elements of the gradients of a layer of `type`: the same for all of them.
-std::int64_t gradient_elements(const models::Model& model, int type) {
-  const auto first = std::find(model.type_of.begin(), model.type_of.end(), type) - model.type_of.begin();
-  return model.layout.gradient_elements(static_cast<LayerIndex>(first));
+// What layers of `type` have alike is that of the first.
+LayerIndex first_of(const models::Model& model, int type) {
+  return static_cast<LayerIndex>(std::find(model.type_of.begin(), model.type_of.end(), type) - model.type_of.begin());
 }
 
 }  // namespace
@@ -67,10 +94,13 @@ Programs::Programs(device::Device& device, const models::Model& model, DType gra
     : model_(model) {
   for (int type = 0; type < static_cast<int>(model.types.size()); ++type) {
     const models::LayerType& layer = model.types[static_cast<std::size_t>(type)];
-    const std::int64_t trained = gradient_elements(model, type);
+    const LayerIndex first = first_of(model, type);
+    const std::int64_t trained = model.device_layout().gradient_elements(first);
     const auto compiled = [&](const Graph& graph) { return graph.ops.empty() ? nullptr : device.compile(graph); };
     types_.push_back({compiled(layer.forward), compiled(layer.backward),
-                      trained > 0 ? device.compile(drain_graph(trained, gradients)) : nullptr,
+                      trained > 0 ? device.compile(model.shares ? share_drain_graph(model, first, gradients)
+                                                                : drain_graph(trained, gradients))
+                                  : nullptr,
                       trained > 0 && parts > 1 ? device.compile(add_graph(trained)) : nullptr,
                       trained > 0 && summing > 1 ? compile_sum(device, {trained, gradients, summing}) : nullptr,
                       compiled(layer.logits)});

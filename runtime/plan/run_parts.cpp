@@ -67,7 +67,7 @@ bool needs_rows(const Options& options) {
   return kind == SampleKind::packed || (kind == SampleKind::padded && encoder);
 }
 
-models::Model make_model(const Options& options, std::int64_t sequence) {
+models::Model make_model(const Options& options, std::int64_t sequence, std::int32_t member = 0) {
   return models::make_model(options.model, {.micro_batch = options.batch.micro_batch,
                                             .sequence = sequence,
                                             .compute = compute_dtype(options),
@@ -75,7 +75,8 @@ models::Model make_model(const Options& options, std::int64_t sequence) {
                                             .keeps_inputs = options.transfer.stash != "auto",
                                             .packed = needs_rows(options),
                                             .train = options.optimizer.train,
-                                            .lora = models::lora_of(options.lora)});
+                                            .lora = models::lora_of(options.lora),
+                                            .shard = {static_cast<std::int32_t>(options.device.tensor), member}});
 }
 
 // Learning rates and weight decay of single parameters: those of optimizer.layer_decay, by layers, the last of which
@@ -133,9 +134,17 @@ void make_models(RunParts& parts) {
   parts.options.model.custom_op_names = custom_ops_of(parts.model);
   set_update_rules(parts.options.optimizer, parts.model);
   set_gradients(parts.options.precision, parts.model.layout);
+  parts.others.clear();
+  for (std::int32_t member = 1; member < parts.options.device.tensor; ++member) {
+    parts.others.push_back(make_model(parts.options, parts.options.model.sequence, member));
+  }
   parts.shorter.clear();
   for (const std::int64_t length : parts.options.lengths) {
     if (length == parts.options.model.sequence) continue;
+    if (parts.options.device.tensor > 1) {
+      throw BadInput("device.tensor beside sequences of several lengths (data.buckets) is not built",
+                     of_key("device.tensor"));
+    }
     parts.shorter.push_back(make_model(parts.options, length));
     models::check_same_parameters(parts.model.layout, parts.shorter.back().layout);
   }
@@ -174,11 +183,11 @@ eps::StoreOptions store_options(const RunParts& parts) {
   store.moments = optimizers::parse_moment_formats(options.optimizer.moments);
   store.loss_scaling = options.precision.compute == "fp16";
   store.placement = parts.placement;
-  store.devices = static_cast<int>(options.device.count);
+  store.devices = static_cast<int>(options.device.count / options.device.tensor);
   store.devices_sum = parts.peers.gradients != nullptr;
   store.rank = options.rank;
   store.microbatches = options.device_microbatches();
-  store.device_squares = options.batch.parts == 0;
+  store.device_squares = options.batch.parts == 0 && options.device.tensor == 1;
   store.shard_wire = options.distributed.wire == "sharded";
   store.seed = options.run.seed;
   store.verify = options.eps.verify;
@@ -192,7 +201,8 @@ ExecutionPlan execution_plan(const RunParts& parts) {
   const ResolvedOptions& options = parts.options;
   ExecutionPlan plan;
   plan.execution = options.device.execution == "resident" ? Execution::resident : Execution::relay;
-  plan.devices = static_cast<int>(options.device.count);
+  plan.tensor = static_cast<int>(options.device.tensor);
+  plan.devices = static_cast<int>(options.device.count) / plan.tensor;
   plan.first_device = options.rank.index * plan.devices;
   plan.gathers = parts.peers.weights != nullptr;
   plan.sums = parts.peers.gradients != nullptr;
@@ -221,6 +231,17 @@ std::shared_ptr<device::Peers> group_of(const RunParts& parts, device::PeerCall 
   std::vector<device::Device*> members;
   for (const auto& device : parts.devices) members.push_back(device.get());
   return device::make_peers(members, call, reason);
+}
+
+// Before anything is compiled. Throws BadInput where the devices cannot.
+void split_layers(RunParts& parts) {
+  const auto tensor = static_cast<std::size_t>(parts.options.device.tensor);
+  for (std::size_t i = 0; i < parts.devices.size(); ++i) {
+    if (i % tensor == 0) parts.tensor_groups.push_back(std::make_shared<device::TensorGroup>(static_cast<int>(tensor)));
+    parts.devices[i]->join({parts.tensor_groups.back(), static_cast<int>(i % tensor)});
+  }
+  parts.weight_feed = "each device copies its share of a layer, split over " + std::to_string(tensor);
+  parts.gradient_sums = "each device brings those of its share";
 }
 
 void choose_feed(RunParts& parts, std::shared_ptr<device::Peers> peers) {
@@ -317,7 +338,9 @@ RunParts make_parts(ResolvedOptions options, Devices devices, PeerGroups peers) 
                 std::to_string(count) + " devices");
   }
   parts.device = parts.tightest = parts.devices[0].get();
-  if (count > 1) {
+  if (parts.options.device.tensor > 1) {
+    split_layers(parts);
+  } else if (count > 1) {
     choose_feed(parts, std::move(peers.weights));
     choose_sums(parts, std::move(peers.gradients));
   }
@@ -330,6 +353,14 @@ RunParts make_parts(ResolvedOptions options, Devices devices, PeerGroups peers) 
   parts.execution = execution_plan(parts);
   find_available(parts);
   return parts;
+}
+
+Devices RunParts::first_members() const {
+  Devices first;
+  for (std::size_t i = 0; i < devices.size(); i += static_cast<std::size_t>(execution.tensor)) {
+    first.push_back(devices[i]);
+  }
+  return first;
 }
 
 RunParts with_micro_batch(RunParts parts, std::int64_t micro_batch) {

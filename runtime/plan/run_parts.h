@@ -9,6 +9,7 @@
 #include "core/placement.h"
 #include "device/open.h"
 #include "device/peers.h"
+#include "device/tensor_group.h"
 #include "eps/parameter_store.h"
 #include "models/model.h"
 #include "optimizers/loss_scaler.h"
@@ -31,6 +32,13 @@ struct PeerGroups {
 };
 
 struct RunParts {
+  // What device `index` of this rank runs.
+  const models::Model& model_of(int index) const {
+    const int member = index % execution.tensor;
+    return member == 0 ? model : others[static_cast<std::size_t>(member - 1)];
+  }
+  // Those that run `model`.
+  Devices first_members() const;
   MinibatchShape minibatch_shape() const;
   // The highest that any device's memory has been.
   Bytes device_peak_bytes() const;
@@ -42,11 +50,13 @@ struct RunParts {
   device::Device* device = nullptr;    // the first; stands for all where they do not differ
   device::Device* tightest = nullptr;  // the one with the least memory available
   PeerGroups peers;
-  std::string weight_feed, gradient_sums;      // the same for people; of one device empty
-  std::optional<Bytes> device_available = {};  // on that one, its code loaded; nothing: unknown
-  models::Model model;                         // its blocks keep their inputs alone, until decisions say what they keep
-  std::vector<models::Model> shorter;          // the same for each of options.lengths but the last, model.sequence
-  Placement placement;                         // of the parameter server's workers
+  std::vector<std::shared_ptr<device::TensorGroup>> tensor_groups;  // of devices over which layers are split
+  std::string weight_feed, gradient_sums;                           // the same for people; of one device empty
+  std::optional<Bytes> device_available = {};                       // on that one, its code loaded; nothing: unknown
+  models::Model model;                 // its blocks keep their inputs alone, until decisions say what they keep
+  std::vector<models::Model> shorter;  // the same for each of options.lengths but the last, model.sequence
+  std::vector<models::Model> others;   // where layers are split: `model` of the group's further devices
+  Placement placement;                 // of the parameter server's workers
   eps::StoreOptions store;
   optimizers::LossScaler scaler;  // as a new run begins
   ExecutionPlan execution;        // without placements of blocks

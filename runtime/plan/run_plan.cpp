@@ -16,9 +16,13 @@ RunPlan::RunPlan(RunParts parts, Decisions made) : RunParts(std::move(parts)), d
   for (models::Model& shorter_model : shorter) {
     shorter_model = with_policies(std::move(shorter_model), model, decisions);
   }
+  for (models::Model& other : others) other = with_policies(std::move(other), model, decisions);
   model = with_policies(std::move(model), decisions);
   execution.placements = decisions.placements;
-  programs = compile(devices, model, execution.gradients, execution.parts, execution.summing());
+  for (int device = 0; device < execution.all_devices(); ++device) {
+    programs.push_back(std::make_unique<Programs>(*devices[static_cast<std::size_t>(device)], model_of(device),
+                                                  execution.gradients, execution.parts, execution.summing()));
+  }
   // One for all: devices and lengths may differ in what their programs need beside it.
   ArenaPlan::Scratch scratch = scratch_of(model, programs);
   for (const models::Model& shorter_model : shorter) {

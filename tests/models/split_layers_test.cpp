@@ -140,8 +140,9 @@ class Step {
   // Calls visit(parameter, its first element in the layer's wire).
   template <typename Visit>
   static void for_each_parameter(const Model& model, int layer, const Visit& visit) {
-    for (const LayerPart& part : model.layout.layers[static_cast<std::size_t>(layer)].parts) {
-      for (const ParameterSpec& parameter : model.layout.groups[static_cast<std::size_t>(part.group)].parameters) {
+    const ModelLayout& layout = model.device_layout();
+    for (const LayerPart& part : layout.layers[static_cast<std::size_t>(layer)].parts) {
+      for (const ParameterSpec& parameter : layout.groups[static_cast<std::size_t>(part.group)].parameters) {
         visit(parameter, static_cast<std::size_t>(part.offset + parameter.offset));
       }
     }
@@ -223,10 +224,11 @@ TEST_P(SplitModels, HaveSharesOfParametersAndActivations) {
   std::int64_t parameters = 0, copies = 0;
   for (int i = 0; i < 4; ++i) {
     const Model share = model_of(options, {4, i});
-    EXPECT_NO_THROW(share.layout.validate());
+    EXPECT_NO_THROW(share.shares->validate());
+    EXPECT_EQ(share.layout.parameters(), whole.layout.parameters());
     EXPECT_EQ(share.layers(), whole.layers());
     EXPECT_EQ(4 * share.activation_bytes(share.block(1)), whole.activation_bytes(whole.block(1)));
-    for (const GroupSpec& group : share.layout.groups) {
+    for (const GroupSpec& group : share.shares->groups) {
       for (const ParameterSpec& parameter : group.parameters) {
         (parameter.share || i == 0 ? parameters : copies) += parameter.shape.elements();
       }

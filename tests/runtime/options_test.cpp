@@ -180,6 +180,7 @@ TEST(Options, KeepsEveryRange) {
       {"model.rope_theta=1.001", "model.rope_theta=1"},
       {"device.count=1", "device.count=0"},
       {"device.count=64", "device.count=65"},
+      {"device.tensor=1", "device.tensor=0"},
       {"distributed.timeout=0", "distributed.timeout=-1"},
       {"distributed.nodes=0", "distributed.nodes=-1"},
       {"distributed.nodes=4096", "distributed.nodes=4097"},
@@ -461,6 +462,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "device.memory",
                                                "device.execution",
                                                "device.count",
+                                               "device.tensor",
                                                "device.feed",
                                                "device.sums",
                                                "device.index",
@@ -536,6 +538,9 @@ TEST(ValidateOptions, ChecksCombinations) {
   EXPECT_SAYS(invalid({"device.count=2", "batch.micro_batches=3"}),
               "batch.micro_batches = 3 is not divisible by device.count = 2");
   EXPECT_EQ(invalid({"device.count=2", "batch.micro_batches=4"}), "(no BadInput)");
+  EXPECT_EQ(invalid({"device.count=6", "device.tensor=2", "batch.micro_batches=3"}), "(no BadInput)");
+  EXPECT_SAYS(invalid({"device.count=3", "device.tensor=2", "batch.micro_batches=3"}),
+              "device.tensor = 2 does not divide device.count = 3");
   EXPECT_SAYS(invalid({"batch.minibatch=30", "batch.micro_batch=4"}),
               "batch.minibatch = 30 is not divisible by batch.micro_batch = 4; set batch.micro_batch = 3 or 5");
   EXPECT_EQ(invalid({"batch.minibatch=30", "batch.micro_batch=5", "device.count=3"}), "(no BadInput)");

@@ -100,14 +100,23 @@ void FaultDevice::wait(Stream& stream, Event& event, WaitReason reason) {
   if (!skips(reason)) host_.wait(stream, event, reason);
 }
 
-void FaultDevice::copy(Stream& stream, BufferView destination, BufferView source) {
+void FaultDevice::judge_copy(Stream& stream, BufferView destination, BufferView source) {
   const FaultPlan plan = this->plan();
   const CopyDirection direction = host_.direction(destination, source);
   const auto limit = direction == CopyDirection::to_device ? plan.copy_h2d_delay
                      : direction == CopyDirection::to_host ? plan.copy_d2h_delay
                                                            : std::chrono::microseconds{0};
   apply(judge(Call::copy, plan.fail_copy, limit), stream, "copy");
+}
+
+void FaultDevice::copy(Stream& stream, BufferView destination, BufferView source) {
+  judge_copy(stream, destination, source);
   host_.copy(stream, destination, source);
+}
+
+void FaultDevice::copy_rows(Stream& stream, const RowCopy& rows) {
+  judge_copy(stream, {rows.destination, rows.row}, {const_cast<std::byte*>(rows.source), rows.row});
+  host_.copy_rows(stream, rows);
 }
 
 void FaultDevice::copy_from_peer(Stream& stream, BufferView destination, BufferView source) {

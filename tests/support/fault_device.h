@@ -62,12 +62,14 @@ class FaultDevice : public device::ForwardingDevice {
   void wait(device::Stream& stream, device::Event& event,
             device::WaitReason reason = device::WaitReason::order) override;
   void copy(device::Stream& stream, device::BufferView destination, device::BufferView source) override;
+  void copy_rows(device::Stream& stream, const device::RowCopy& rows) override;
   // A copy to the device, as far as faults go.
   void copy_from_peer(device::Stream& stream, device::BufferView destination, device::BufferView source) override;
   void launch(device::Stream& stream, const device::Executable& executable, const device::Bindings& bindings,
               const device::LaunchParameters& parameters) override;
 
  private:
+  void judge_copy(device::Stream& stream, device::BufferView destination, device::BufferView source);
   enum class Call { copy, launch, allocation, count };
 
   // What the plan has for one call.

@@ -1,0 +1,225 @@
+// Layers that are split over devices (device.tensor) train like whole ones: the same masks, losses and gradients but
+// for the order of sums, and for a given split the same bits however the run is executed.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/fault_point.h"
+#include "tests/laws/gradients.h"
+#include "tests/laws/small_run.h"
+#include "tests/support/refusal.h"
+
+namespace l2l::split_layers_law {
+namespace {
+
+using testing::difference;
+using testing::FaultPlan;
+using testing::Gradients;
+using testing::Record;
+using testing::SmallRun;
+
+constexpr int kSteps = 6;
+
+Options options_of(const SmallRun& run, std::int64_t tensor, const std::string& family = "gpt2",
+                   std::int64_t groups = 1) {
+  Options options = run.options(family);
+  options.model.hidden = 32;
+  options.model.heads = options.model.kv_heads = 4;
+  if (family != "llama") options.model.kv_heads = 0;
+  options.model.intermediate = 64;
+  options.model.sequence = 12;
+  options.batch = {.micro_batch = 2, .micro_batches = 8};
+  options.transfer.vocabulary_chunk = 300;  // where layers are whole, the table is one, too
+  options.device.count = tensor * groups;
+  options.device.tensor = tensor;
+  options.device.threads = 1;
+  options.eps.threads = 2;
+  return options;
+}
+
+Record record(const Options& options) {
+  Trainer trainer(options);
+  return testing::record_of(trainer, kSteps);
+}
+
+Gradients gradients_of(const Options& options) {
+  const runtime::RunPlan plan = runtime::plan_run(options);
+  runtime::Engine engine(plan, nullptr);
+  engine.minibatch().draw(plan.model);
+  return testing::gradients_of(plan, engine);
+}
+
+double largest_difference(const Record& a, const Record& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.losses.size(); ++i) {
+    largest = std::max(largest, std::abs(a.losses[i] / b.losses[i] - 1));
+  }
+  return largest;
+}
+
+class SplitFamilies : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, SplitFamilies, ::testing::Values("gpt2", "bert", "llama", "llama_tied"),
+                         [](const auto& family) { return std::string(family.param); });
+
+TEST_P(SplitFamilies, HaveTheGradientsOfWholeLayers) {
+  const SmallRun run;
+  const Gradients whole = gradients_of(options_of(run, 1, GetParam()));
+  for (const std::int64_t tensor : {2, 4}) {
+    EXPECT_LE(difference(gradients_of(options_of(run, tensor, GetParam())), whole), 1e-5) << tensor;
+  }
+  arm_fault_point("tensor.no_sum");
+  EXPECT_GT(difference(gradients_of(options_of(run, 2, GetParam())), whole), 1e-2) << "the check sees gradients";
+  arm_fault_point("");
+}
+
+TEST_P(SplitFamilies, TrainLikeWholeLayers) {
+  const SmallRun run;
+  const Record whole = record(options_of(run, 1, GetParam()));
+  for (const std::int64_t tensor : {2, 4}) {
+    const Record split = record(options_of(run, tensor, GetParam()));
+    EXPECT_LE(largest_difference(split, whole), 1e-6) << tensor;
+    EXPECT_EQ(record(options_of(run, tensor, GetParam())), split) << tensor;
+  }
+  EXPECT_LT(whole.losses.back(), whole.losses.front());
+}
+
+TEST_P(SplitFamilies, TrainLikeWholeLayersInBf16) {
+  const SmallRun run;
+  const auto options = [&](std::int64_t tensor) {
+    Options bf16 = options_of(run, tensor, GetParam());
+    bf16.precision.compute = "bf16";
+    return bf16;
+  };
+  const Gradients whole = gradients_of(options(1));
+  const Record losses = record(options(1));
+  for (const std::int64_t tensor : {2, 4}) {
+    EXPECT_LE(difference(gradients_of(options(tensor)), whole), std::ldexp(1, -6)) << tensor;
+    EXPECT_LE(largest_difference(record(options(tensor)), losses), std::ldexp(1, -8)) << tensor;
+  }
+}
+
+TEST(SplitLayers, HaveTheSameBitsHoweverTheyRun) {
+  const SmallRun run;
+  for (const char* const family : {"gpt2", "llama"}) {
+    testing::expect_same_bits(options_of(run, 2, family), record, family,
+                              {{"kept, but for what is cheap", [](Options& o) { o.recompute.policy = "min_cut"; }},
+                               {"three slots", [](Options& o) { o.transfer.prefetch = 2; }},
+                               {"weights that stay", [](Options& o) { o.transfer.resident_layers = 1; }}});
+  }
+}
+
+TEST(SplitLayers, GroupsOfDevicesShareTheMinibatch) {
+  const SmallRun run;
+  const Record one = record(options_of(run, 1));
+  for (const std::int64_t groups : {2, 4}) {
+    const Record several = record(options_of(run, 2, "gpt2", groups));
+    EXPECT_LE(largest_difference(several, one), 1e-6) << groups;
+    EXPECT_EQ(record(options_of(run, 2, "gpt2", groups)), several) << groups;
+  }
+}
+
+TEST(SplitLayers, TrainInFp16AndClipGlobally) {
+  const SmallRun run;
+  const auto options = [&](std::int64_t tensor) {
+    Options fp16 = options_of(run, tensor);
+    fp16.precision.compute = "fp16";
+    fp16.optimizer.clip = "global";
+    return fp16;
+  };
+  const Record whole = record(options(1)), split = record(options(2));
+  EXPECT_EQ(split.scales, whole.scales);
+  EXPECT_LE(largest_difference(split, whole), 1e-3);
+}
+
+// A checkpoint knows nothing of how layers are split.
+TEST(SplitLayers, GoOnWithAnotherSplit) {
+  const SmallRun run;
+  Trainer whole(options_of(run, 2));
+  for (int i = 0; i < 3; ++i) whole.step();
+  whole.save();
+  const Record rest = testing::record_of(whole, 3);
+  for (const std::int64_t tensor : {1, 2, 4}) {
+    Trainer resumed(options_of(run, tensor));
+    resumed.resume(run.options().checkpoint.directory);
+    const Record record = testing::record_of(resumed, 3);
+    EXPECT_LE(largest_difference(record, rest), 1e-6) << tensor;
+    EXPECT_EQ(record == rest, tensor == 2) << tensor;
+  }
+}
+
+// Each device brings its share, once for a visit; its arena is what the contract states.
+TEST(SplitLayers, CrossTheLinkOnceInSharesAndTakeWhatWasPlanned) {
+  const SmallRun run;
+  for (const std::int64_t tensor : {2, 4}) {
+    const runtime::RunPlan plan = runtime::plan_run(options_of(run, tensor));
+    runtime::Engine engine(plan, nullptr);
+    engine.minibatch().draw(plan.model);
+    engine.train(0, 1e-3);
+    Bytes weights = 0, gradients = 0;
+    for (int device = 0; device < plan.execution.all_devices(); ++device) {
+      const models::Model& model = plan.model_of(device);
+      for (LayerIndex layer = 0; layer < model.layers(); ++layer) {
+        const bool twice = model.is_block(layer) && layer < model.head() - 1;
+        for (const SharedBlock& block : shared_blocks(*model.shares, model.layout, layer)) {
+          const Bytes bytes = static_cast<Bytes>(block.rows * block.columns) * sizeof(float);
+          weights += (twice ? 2 : 1) * bytes;
+          if (block.split || model.shard.index == 0) gradients += bytes;
+        }
+      }
+    }
+    EXPECT_EQ(engine.link_counters().weights_h2d, weights) << tensor;
+    EXPECT_EQ(engine.link_counters().gradients_d2h, gradients) << tensor;
+    EXPECT_EQ(plan.device_peak_bytes(), plan.arena->bytes()) << tensor;
+  }
+}
+
+TEST(SplitLayers, TakeLessMemoryOfEachDevice) {
+  const SmallRun run;
+  Options whole = options_of(run, 1), split = options_of(run, 4);
+  whole.transfer.stash = split.transfer.stash = "device";
+  EXPECT_LT(2 * Trainer(split).contract().device_bytes, Trainer(whole).contract().device_bytes);
+}
+
+// Law 8, with a failure on one of the devices, in the middle of what they exchange.
+TEST(SplitLayers, AFailureOfOneDeviceEndsAll) {
+  const SmallRun run;
+  for (std::int64_t call = 0; call < 120; call += 7) {
+    for (const int which : {0, 1}) {
+      FaultPlan copies, launches;
+      copies.fail_copy = launches.fail_launch = call;
+      for (const FaultPlan& faults : {copies, launches}) {
+        int made = 0;
+        const auto wrap = [&](std::unique_ptr<device::HostDevice> device) -> std::unique_ptr<device::Device> {
+          if (made++ != which) return device;
+          return std::make_unique<testing::FaultDevice>(std::move(device), faults);
+        };
+        EXPECT_THROW(testing::record_on(options_of(run, 2), 3, wrap), DeviceError) << call << ", device " << which;
+      }
+    }
+  }
+}
+
+TEST(SplitLayers, RefuseWhatIsNotBuilt) {
+  const SmallRun run;
+  const auto refusal = [&](const std::function<void(Options&)>& change) {
+    Options options = options_of(run, 2);
+    change(options);
+    return testing::refusal([&] { Trainer trainer(options); });
+  };
+  const auto expect = [](const std::string& message, const std::string& part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  expect(refusal([](Options& o) { o.device.count = 3; }), "device.tensor = 2 does not divide device.count = 3");
+  expect(refusal([](Options& o) { o.model.heads = 1; }), "1 heads (model.heads) cannot be split over 2 devices");
+  expect(refusal([](Options& o) { o.lora.rank = 2; }), "it has adapters (lora.rank)");
+  expect(refusal([](Options& o) { o.model.reversible = "fixed"; }), "model.reversible is set");
+  expect(refusal([](Options& o) { o.recompute.budget = 1 << 20; }), "recompute.budget is not built");
+  expect(refusal([](Options& o) { o.batch.parts = 2; }), "batch.parts is not built");
+  expect(refusal([](Options& o) { o.device.kind = "cuda"; }), "beside device.kind = \"cuda\" is not built");
+  Trainer trainer(options_of(run, 2));
+  const std::vector<std::int32_t> tokens{1, 2, 3};
+  expect(testing::refusal([&] { trainer.generate(tokens, {.tokens = 2}); }), "device.tensor = 1, too");
+}
+
+}  // namespace
+}  // namespace l2l::split_layers_law
