@@ -122,6 +122,27 @@ TEST(Ranks, HaveThemInEveryMode) {
 }
 
 // Between two steps the first device of each rank visits layers alone, as predictions do.
+// Groups of devices over which layers are split are spread over ranks as devices are.
+TEST(Ranks, HaveThemWhereLayersAreSplit) {
+  const SmallRun run;
+  for (const std::string family : {"gpt2", "llama"}) {
+    for (const std::string compute : {"fp32", "bf16"}) {
+      Options options = options_of(run, family);
+      options.model.hidden = 32;
+      options.model.heads = 4;
+      options.model.intermediate = 64;
+      options.model.sequence = 12;
+      options.device.tensor = 2;
+      options.precision.compute = compute;
+      const Record of_two = record_on_ranks(options, 1, 4), of_four = record_on_ranks(options, 1, 8);
+      EXPECT_EQ(record_on_ranks(options, 2, 2), of_two) << family << " " << compute;
+      EXPECT_EQ(record_on_ranks(options, 2, 4), of_four) << family << " " << compute;
+      EXPECT_EQ(record_on_ranks(options, 4, 2), of_four) << family << " " << compute;
+      EXPECT_NE(of_two, of_four) << "another sum is seen";
+    }
+  }
+}
+
 TEST(Ranks, TheFirstDevicePredictsAlone) {
   const SmallRun run;
   for (const char* const wire : {"replicated", "sharded"}) {
