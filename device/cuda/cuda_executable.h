@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "device/cuda/handle.h"
 #include "device/device.h"
 #include "device/kernels/common/cuda_kernel.h"
+#include "device/kernels/common/handle.h"
 
 namespace l2l::device::cuda {
 

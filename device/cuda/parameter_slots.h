@@ -4,8 +4,8 @@
 #include <mutex>
 #include <vector>
 
-#include "device/cuda/handle.h"
 #include "device/device.h"
+#include "device/kernels/common/handle.h"
 
 namespace l2l::device::cuda {
 

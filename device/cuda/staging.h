@@ -4,7 +4,7 @@
 #include <array>
 
 #include "device/cuda/event.h"
-#include "device/cuda/handle.h"
+#include "device/kernels/common/handle.h"
 
 namespace l2l::device::cuda {
 
