@@ -1,11 +1,15 @@
-// The functions of cuBLASLt that the project uses: descriptors, a heuristic that offers two algorithms, and products
-// in fp32. Where the real library would refuse or misread a call, this one refuses it.
+// The functions of cuBLASLt that the project uses: descriptors, a heuristic that offers up to three algorithms, which
+// sum in other orders, and products in fp32. Where the real library would refuse or misread a call, this one refuses
+// it.
 #include <cublasLt.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 
 #include "tests/emulation/product.h"
 #include "tests/emulation/runtime.h"
+#include "tests/emulation/stream.h"
 
 namespace l2l::emulation {
 namespace {
@@ -51,16 +55,34 @@ cublasStatus_t assign(T& field, const void* from, std::size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+// In which an algorithm sums. The heuristic is never asked for one that sums in place.
+enum SumOrder : std::uint32_t { kAscending, kDescending, kInPlace };
+
 // Which algorithm for which product.
 struct Algorithm {
   std::uint64_t magic = 0, rows = 0, columns = 0, depth = 0;
   std::uint32_t epilogue = 0, alignment = 0;
-  std::uint64_t parts = 0;  // of k, each with its sums in the workspace; 0: none
+  std::uint32_t parts = 0, order = 0;  // Summation
+  std::uint64_t place = 0;             // among those that the heuristic offers
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
 std::uint64_t workspace_of(const Algorithm& algorithm) {
   return algorithm.parts * algorithm.rows * algorithm.columns * sizeof(float);
+}
+
+// On the device's clock.
+std::chrono::milliseconds time_beyond_the_fastest(const Algorithm& algorithm) {
+  constexpr std::chrono::milliseconds kOfAPlace{10};
+  return std::abs(static_cast<int>(algorithm.place) - machine().fastest_product) * kOfAPlace;
+}
+
+// Whether the bytes are an algorithm of this library for this product.
+bool read_algorithm(const cublasLtMatmulAlgo_t& from, const Product& product, Algorithm& algorithm) {
+  std::memcpy(static_cast<void*>(&algorithm), &from, sizeof algorithm);
+  return algorithm.magic == kMagic && algorithm.rows == product.d.rows && algorithm.columns == product.d.columns &&
+         algorithm.depth == product.depth() && algorithm.epilogue == product.description.epilogue &&
+         algorithm.parts <= kSplitParts && algorithm.order <= kInPlace;
 }
 
 bool aligned(const void* address, std::uint32_t alignment) {
@@ -200,20 +222,55 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                         content<Layout>(d)};
   if (const cublasStatus_t status = check(product)) return status;
   const Preference& limits = content<Preference>(preference);
-  Algorithm plain{
-      kMagic, product.d.rows, product.d.columns, product.depth(), product.description.epilogue, limits.alignment, 0};
-  Algorithm split = plain;
+  if (!machine().products) return CUBLAS_STATUS_SUCCESS;
+  Algorithm plain{kMagic,          product.d.rows, product.d.columns, product.depth(), product.description.epilogue,
+                  limits.alignment};
+  Algorithm split = plain, descending = plain;
   split.parts = kSplitParts;
+  descending.order = kDescending;
   const bool may_split =
       (limits.reduction_schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) && plain.depth >= kSplitLeast;
-  for (const Algorithm& algorithm : {split, plain}) {
+  for (Algorithm algorithm : {split, plain, descending}) {
     if (*found == asked || workspace_of(algorithm) > limits.workspace || (algorithm.parts > 0 && !may_split)) continue;
+    algorithm.place = static_cast<std::uint64_t>(*found);
     cublasLtMatmulHeuristicResult_t& result = results[(*found)++];
     result = {};
     std::memcpy(&result.algo, &algorithm, sizeof algorithm);
     result.workspaceSize = workspace_of(algorithm);
     result.state = CUBLAS_STATUS_SUCCESS;
   }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                       cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t* chosen,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  if (!handle || !description || !a || !b || !c || !d || !chosen || !result) return CUBLAS_STATUS_INVALID_VALUE;
+  const Product product{content<Description>(description), content<Layout>(a), content<Layout>(b), content<Layout>(c),
+                        content<Layout>(d)};
+  if (const cublasStatus_t status = check(product)) return status;
+  Algorithm algorithm;
+  if (!read_algorithm(*chosen, product, algorithm)) return CUBLAS_STATUS_INVALID_VALUE;
+  *result = {};
+  result->workspaceSize = workspace_of(algorithm);
+  result->state = CUBLAS_STATUS_SUCCESS;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* from,
+                                                    cublasLtMatmulAlgoConfigAttributes_t name, void* to, size_t bytes,
+                                                    size_t* written) {
+  if (name != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME || !from || !to || bytes != sizeof(std::uint32_t)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  Algorithm algorithm;
+  std::memcpy(static_cast<void*>(&algorithm), from, sizeof algorithm);
+  const std::uint32_t scheme = algorithm.order == kInPlace ? CUBLASLT_REDUCTION_SCHEME_INPLACE
+                               : algorithm.parts > 0       ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                                           : CUBLASLT_REDUCTION_SCHEME_NONE;
+  std::memcpy(to, &scheme, sizeof scheme);
+  *written = sizeof scheme;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -231,10 +288,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                         content<Layout>(c_layout), content<Layout>(d_layout)};
   if (const cublasStatus_t status = check(product)) return status;
   Algorithm algorithm;
-  std::memcpy(static_cast<void*>(&algorithm), chosen, sizeof algorithm);
-  const bool fits = algorithm.magic == kMagic && algorithm.rows == product.d.rows &&
-                    algorithm.columns == product.d.columns && algorithm.depth == product.depth() &&
-                    algorithm.epilogue == product.description.epilogue && workspace_bytes >= workspace_of(algorithm) &&
+  const bool fits = read_algorithm(*chosen, product, algorithm) && workspace_bytes >= workspace_of(algorithm) &&
                     aligned(workspace, 256) && (workspace || workspace_of(algorithm) == 0);
   const Description& fields = product.description;
   for (const void* const address : {a, b, c, static_cast<const void*>(d), static_cast<const void*>(fields.bias)}) {
@@ -243,8 +297,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   if (!has_pointers(product.description)) return CUBLAS_STATUS_INVALID_VALUE;
   const Operands operands{a, b, c, d, *static_cast<const float*>(alpha), *static_cast<const float*>(beta)};
   if (operands.beta != 0 && !c) return CUBLAS_STATUS_INVALID_VALUE;
-  const auto run = [product, operands, workspace, parts = static_cast<int>(algorithm.parts)] {
-    multiply(product, operands, static_cast<float*>(workspace), parts);
+  const auto run = [product, operands, workspace, algorithm] {
+    const Summation summation{static_cast<int>(algorithm.parts), algorithm.order == kDescending};
+    multiply(product, operands, static_cast<float*>(workspace), summation);
+    advance_clock(time_beyond_the_fastest(algorithm));
   };
   return enqueue(stream, run) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

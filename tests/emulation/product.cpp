@@ -115,11 +115,12 @@ class Multiplication {
     for (std::vector<float>* const factors : {&a_, &b_}) std::ranges::transform(*factors, factors->begin(), to_tf32);
   }
 
-  // sums[column * rows + row] = sum of a b over [begin, end) of k.
-  void sum(std::int64_t begin, std::int64_t end, float* sums) const {
+  // sums[column * rows + row] = sum of a b over [begin, end) of k, or from its end down.
+  void sum(std::int64_t begin, std::int64_t end, bool descending, float* sums) const {
     std::fill(sums, sums + rows_ * columns_, 0.0f);
     for (std::int64_t column = 0; column < columns_; ++column) {
-      for (std::int64_t k = begin; k < end; ++k) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t k = descending ? begin + end - 1 - i : i;
         const float factor = b_[static_cast<std::size_t>(column * depth_ + k)];
         const float* const from = a_.data() + k * rows_;
         float* const to = sums + column * rows_;
@@ -218,14 +219,15 @@ bool has_pointers(const Description& description) {
   return (!bias || good(description.bias)) && (!has(description, kAux) || good(description.aux));
 }
 
-void multiply(const Product& product, const Operands& operands, float* workspace, int parts) {
+void multiply(const Product& product, const Operands& operands, float* workspace, const Summation& summation) {
+  const auto [parts, descending] = summation;
   const Multiplication multiplication(product, operands);
   const std::size_t elements = product.d.rows * product.d.columns;
   const auto depth = static_cast<std::int64_t>(product.depth());
   std::vector<float> sums(elements);
-  if (parts == 0) multiplication.sum(0, depth, sums.data());
+  if (parts == 0) multiplication.sum(0, depth, descending, sums.data());
   for (int part = 0; part < parts; ++part) {
-    multiplication.sum(depth * part / parts, depth * (part + 1) / parts,
+    multiplication.sum(depth * part / parts, depth * (part + 1) / parts, descending,
                        workspace + static_cast<std::size_t>(part) * elements);
   }
   for (int part = 0; part < parts; ++part) {

@@ -49,7 +49,11 @@ cublasStatus_t check(const Product& product);
 // Whether the epilogue has the vector and matrix it reads or writes, aligned to 16 bytes.
 bool has_pointers(const Description& description);
 
-// parts > 0: k is summed in that many parts through `workspace`, [parts, columns, rows].
-void multiply(const Product& product, const Operands& operands, float* workspace, int parts);
+// In which order k is summed: results differ in their last bits.
+struct Summation {
+  int parts = 0;  // above 0: in that many parts through the workspace, [parts, columns, rows]
+  bool descending = false;
+};
+void multiply(const Product& product, const Operands& operands, float* workspace, const Summation& summation);
 
 }  // namespace l2l::emulation

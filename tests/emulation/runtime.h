@@ -32,6 +32,8 @@ struct Machine {
   int graphs = 1 << 30;                          // graphs_made() at which there is no memory for more
   std::chrono::microseconds delay{0};            // L2L_EMULATION_DELAY_US: streams wait up to this before each work
   std::size_t code = 0;                          // bytes of the device that a kernel takes when it is first launched
+  bool products = true;                          // false: cuBLASLt has no algorithm for any product
+  int fastest_product = 0;                       // L2L_EMULATION_FASTEST_PRODUCT, of the algorithms that it offers
   bool ignores_waits = false;                    // cudaStreamWaitEvent() does nothing: the law that must notice
 };
 void set_machine(const Machine& machine);

@@ -29,6 +29,7 @@ GuardedMachine& current_machine() {
     machine.driver = static_cast<int>(environment("L2L_EMULATION_DRIVER", 13000));
     machine.memory = environment("L2L_EMULATION_MEMORY", machine.memory);
     machine.pinnable = environment("L2L_EMULATION_PINNABLE", machine.pinnable);
+    machine.fastest_product = static_cast<int>(environment("L2L_EMULATION_FASTEST_PRODUCT", 0));
     machine.delay = std::chrono::microseconds(environment("L2L_EMULATION_DELAY_US", 0));
     return first;
   }();

@@ -33,6 +33,9 @@ class Moment {
   std::chrono::steady_clock::time_point when_;  // guarded by mutex_
 };
 
+// Of a stream's thread: what passes in this stream from now on is later, though nobody waits for it.
+void advance_clock(std::chrono::nanoseconds by);
+
 // A graph in the making. Guarded by capture_mutex().
 struct Capture {
   std::vector<Work> works;  // in the order of the calls, which all dependencies agree with
