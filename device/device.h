@@ -15,6 +15,7 @@
 #include "compiler/memory/program.h"
 #include "core/bytes.h"
 #include "core/dropout.h"
+#include "core/kernel_choices.h"
 
 namespace l2l {
 class Trace;
@@ -200,6 +201,13 @@ class Device {
 
   // Plans and prepares `graph`. Slow: not for the step loop. Throws BadInput when an op has no kernel here.
   virtual std::unique_ptr<Executable> compile(const compiler::Graph& graph) = 0;
+
+  // What was chosen by time for the programs compiled so far, under the name of this device and its library. Without
+  // that name: nothing is chosen so.
+  virtual KernelChoices kernel_choices() const { return {}; }
+  // Programs compiled from now on use these where they are for this device; what is missing is still chosen by time.
+  // Throws BadInput that names the one which cannot be read, and takes none.
+  virtual void take_kernel_choices(const KernelChoices&) {}
 
   // Records spans of streams to `trace` from now on (nullptr: none). Call while idle.
   virtual void set_trace(Trace* trace) = 0;

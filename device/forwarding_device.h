@@ -51,6 +51,8 @@ class ForwardingDevice : public Device {
   void synchronize(Event& event) override { inner_->synchronize(event); }
   void synchronize(Stream& stream) override { inner_->synchronize(stream); }
   std::unique_ptr<Executable> compile(const compiler::Graph& graph) override { return inner_->compile(graph); }
+  KernelChoices kernel_choices() const override { return inner_->kernel_choices(); }
+  void take_kernel_choices(const KernelChoices& choices) override { inner_->take_kernel_choices(choices); }
   void set_trace(Trace* trace) override { inner_->set_trace(trace); }
   void annotate(Stream& stream, int layer, int microbatch) override { inner_->annotate(stream, layer, microbatch); }
 

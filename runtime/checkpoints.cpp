@@ -31,6 +31,7 @@ Options checkpoint_options(const std::filesystem::path& directory) {
 }
 
 Options options_to_resume(Options options, const std::filesystem::path& directory) {
+  options.device.kernels_from = eps::find_checkpoint(eps::checkpoints_directory(directory));
   const bool pretrained = !options.model.pretrained.empty();
   if (!pretrained && !runtime::leaves_micro_batch(options)) return options;
   const Options saved = checkpoint_options(directory);

@@ -10,6 +10,7 @@
 #include "runtime/options/batch_shape.h"
 #include "runtime/plan/fixed_decisions.h"
 #include "runtime/tuning/explanation.h"
+#include "runtime/tuning/kept_kernels.h"
 #include "runtime/tuning/scratch_budget.h"
 #include "runtime/tuning/step_ratios.h"
 
@@ -205,6 +206,8 @@ RunPlan plan_run(const Options& options, Devices devices, MeasuringSession* sess
   constexpr Bytes kPlanning = 48 * kMiB;  // taken by libraries, of which some crash where they get no memory
   check_address_space(kPlanning, 0);
   RunParts parts = make_parts(resolve(options, rank), std::move(devices));
+  recall_kernels(parts.devices, options.device.kernels_from);
+  load_programs(parts);
   check_names(parts.model, parts.options.optimizer.train, "optimizer.train");
   check_targets(parts);
   for (const ParameterGroup& group : parts.options.optimizer.group) {

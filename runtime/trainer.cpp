@@ -20,6 +20,7 @@
 #include "runtime/plan/memory_contract.h"
 #include "runtime/resume.h"
 #include "runtime/trainer_implementation.h"
+#include "runtime/tuning/kept_kernels.h"
 
 namespace l2l {
 
@@ -72,15 +73,11 @@ Trainer::Implementation::Implementation(const Options& options, const Measuring&
     : measuring(how),
       plan(runtime::plan_run(options, {}, &measuring, of.place())),
       checkpoint_size(runtime::checkpoint_size(plan)),
-      contract(runtime::memory_contract(plan, checkpoint_size)),
       schedule(make_schedule(plan.options)),
       companions_from(plan.options.weights) {
   const bool planned = plan.options.rank.count > of.count();  // with one process on each node
-  const Bytes messages = planned ? collectives::mpi_buffer_bytes(1) : of.buffer_bytes();
-  if (messages > 0) {
-    contract.host.push_back({"messages between ranks", messages});
-    contract.host_bytes += messages;
-  }
+  message_bytes = planned ? collectives::mpi_buffer_bytes(1) : of.buffer_bytes();
+  count_memory();
   runtime::check_limits(plan, contract, runtime::Advice::planned);
   runtime::check_process_limits(plan, contract);
   const RoleScope text(MemoryRole::text);
@@ -91,6 +88,17 @@ Trainer::Implementation::Implementation(const Options& options, const Measuring&
   if (train) data_hash = train->hash();
   list = plan.model.exchange.initial;
   if (plan.model.exchange.most == 0) list.clear();
+}
+
+void Trainer::Implementation::count_memory() {
+  const auto add = [&](const char* what, Bytes bytes) {
+    if (bytes > 0) contract.host.push_back({what, bytes});
+    contract.host_bytes += bytes;
+  };
+  contract = runtime::memory_contract(plan, checkpoint_size);
+  add("messages between ranks", message_bytes);
+  if (generation) runtime::add_generation(*generation, plan, contract);
+  add("timeline (--trace)", trace_bytes);
 }
 
 void Trainer::Implementation::check_ranks(runtime::Ranks& others) {
@@ -313,6 +321,9 @@ Trainer::Trainer(Options options, Measuring measuring) {
     if (!implementation_) make();
   });
   ranks.together([&] { implementation_->check_ranks(ranks); });
+  implementation_->kernels = implementation_->kernels_of_all(ranks);
+  ranks.together([&] { implementation_->use_kernels(implementation_->kernels, "the first rank that has them"); });
+  runtime::keep_kernels(implementation_->plan.devices, options.device.kernels_from);
   implementation_->device_threads = device_threads;
   implementation_->eps_threads = eps_threads;
   implementation_->measure_network(ranks);
@@ -464,10 +475,9 @@ std::string Trainer::describe_threads() { return l2l::describe_threads(); }
 
 void Trainer::start_trace() {
   if (implementation_->engine) throw Error("start_trace(): call it right after construction");
-  MemoryContract& contract = implementation_->contract;
-  contract.host.push_back({"timeline (--trace)", Trace::bytes(kTraceSpans)});
-  contract.host_bytes += Trace::bytes(kTraceSpans);
-  runtime::check_limits(implementation_->plan, contract, runtime::Advice::planned);
+  implementation_->trace_bytes = Trace::bytes(kTraceSpans);
+  implementation_->count_memory();
+  runtime::check_limits(implementation_->plan, implementation_->contract, runtime::Advice::planned);
   implementation_->trace = std::make_unique<Trace>(kTraceSpans);
   implementation_->plan.set_trace(implementation_->trace.get());
 }

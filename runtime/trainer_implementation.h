@@ -1,4 +1,4 @@
-// What a Trainer is made of. Private to trainer.cpp, trainer_saves.cpp and trainer_use.cpp.
+// What a Trainer is made of. Private to trainer.cpp, trainer_kernels.cpp, trainer_saves.cpp and trainer_use.cpp.
 #pragma once
 
 #include <chrono>
@@ -47,6 +47,15 @@ struct Trainer::Implementation {
   void check_ranks(runtime::Ranks& others);
   // Where it is not an option of every rank.
   void measure_network(runtime::Ranks& others);
+  // What all ranks have chosen by time; where several have chosen for one problem, what the first of them has.
+  KernelChoices kernels_of_all(runtime::Ranks& others) const;
+  // Compiles the programs again where they have other kernels; warns instead where an engine runs them. `whose`: for
+  // people.
+  void use_kernels(const KernelChoices& choices, const std::string& whose);
+  // Those of a checkpoint.
+  void take_kernels(const std::filesystem::path& folder);
+  // Sets the contract, with what was added to the plan since it was made.
+  void count_memory();
   // Throws Error while an observer is called.
   void check_no_observer(const char* function) const;
   // The engine; allocates everything on first use.
@@ -105,6 +114,8 @@ struct Trainer::Implementation {
   std::uint64_t step = 0;                            // completed
   std::uint64_t data_position = 0;                   // samples consumed
   std::uint64_t data_hash = 0;                       // of `train`; constant after construction
+  KernelChoices kernels;                             // of all ranks, and of the run that this one goes on with
+  Bytes message_bytes = 0, trace_bytes = 0;          // lines of the contract
   std::vector<std::uint32_t> list;                   // of layers, where they may be exchanged
   std::uint64_t base_hash = 0;  // of model.base, where that is set, from the first use of the engine on
 };

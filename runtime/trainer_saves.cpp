@@ -8,6 +8,7 @@
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/manifest.h"
 #include "runtime/hub_companions.h"
+#include "runtime/plan/kernel_choices.h"
 #include "runtime/plan/memory_contract.h"
 #include "runtime/resume.h"
 #include "runtime/trainer_implementation.h"
@@ -113,6 +114,7 @@ std::filesystem::path Trainer::Implementation::resume(const std::filesystem::pat
       return std::string();
     };
     try {
+      take_kernels(folder);
       if (ranks.several()) {
         running();
         gather->together(check);
@@ -190,6 +192,8 @@ void Trainer::start_save() {
   state.without_frozen = self.base_hash != 0 && options.lora.rank > 0;
   state.list = self.list;
   state.dropout_masks = self.engine->dropout_masks();
+  state.kernels = runtime::merged(runtime::kernel_choices(self.plan.devices), self.kernels);
+  std::erase_if(state.kernels, [](const auto& device) { return device.second.empty(); });
   const optimizers::LossScaler& scaler = self.running().loss_scaler();
   if (scaler.is_dynamic()) {
     state.loss_scale = static_cast<std::uint64_t>(scaler.scale());

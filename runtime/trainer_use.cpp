@@ -7,6 +7,7 @@
 #include "runtime/scoped_flag.h"
 #include "runtime/task_metrics.h"
 #include "runtime/trainer_implementation.h"
+#include "runtime/tuning/kept_kernels.h"
 
 namespace l2l {
 
@@ -123,6 +124,7 @@ void Trainer::reserve_generation(const GenerationShape& shape) {
   runtime::add_generation(*generation, self.plan, self.contract);
   runtime::check_limits(self.plan, self.contract, runtime::Advice::planned);
   self.generation = std::move(generation);
+  runtime::keep_kernels(self.plan.devices, self.plan.options.device.kernels_from);
 }
 
 void Trainer::logits(std::span<const std::int32_t> tokens, const TakeLogits& take) {

@@ -7,7 +7,9 @@
 //   cudaGraphLaunch, cudaGraphDestroy, cudaGraphExecDestroy, cudaEventCreateWithFlags, cudaEventDestroy,
 //   cudaEventRecord, cudaEventQuery, cudaEventSynchronize, cudaEventElapsedTime, cudaMemcpyAsync, cudaMemsetAsync,
 //   cudaLaunchKernelExC, cudaFuncSetAttribute (kernels), cublasLtCreate, cublasLtDestroy, cublasLtGetVersion; NVTX is
-//   headers alone.
+//   headers alone. Kernels call besides (device/kernels/matmul_plan.cpp): cublasLtMatmul, cublasLtMatmulAlgoCheck,
+//   cublasLtMatmulAlgoConfigGetAttribute, cublasLtMatmulAlgoGetHeuristic, and those that create, set and destroy its
+//   descriptions, layouts and preferences.
 // What it calls of NCCL is in nccl_library.h.
 #pragma once
 
@@ -45,6 +47,8 @@ class CudaDevice final : public Device {
   void synchronize(Event& event) override;
   void synchronize(Stream& stream) override;
   std::unique_ptr<Executable> compile(const compiler::Graph& graph) override;
+  KernelChoices kernel_choices() const override { return state_->products->used(); }
+  void take_kernel_choices(const KernelChoices& choices) override { state_->products->take(choices); }
   void set_trace(Trace* trace) override;
   void annotate(Stream& stream, int layer, int microbatch) override;
 

@@ -88,12 +88,22 @@ Context context_of(int device, const cudaDeviceProp& properties, cublasLtHandle_
   return context;
 }
 
+// "H100 (sm_90, 132 SMs"
+std::string name_of(const Context& context, const cudaDeviceProp& properties) {
+  return std::string(properties.name) + " (sm_" + std::to_string(context.compute_capability) + ", " +
+         std::to_string(context.multiprocessors) + " SMs";
+}
+
 std::string description_of(const Context& context, const cudaDeviceProp& properties) {
   int driver = 0;
   cudaDriverGetVersion(&driver);
-  return std::string(properties.name) + " (sm_" + std::to_string(context.compute_capability) + ", " +
-         std::to_string(context.multiprocessors) + " SMs, " + format_bytes(properties.totalGlobalMem) + ", driver " +
+  return name_of(context, properties) + ", " + format_bytes(properties.totalGlobalMem) + ", driver " +
          cuda_version(driver) + ", cuBLASLt " + cublas_version(cublasLtGetVersion()) + (context.tf32 ? ", TF32)" : ")");
+}
+
+// What the algorithms of products are valid for.
+std::string products_of(const Context& context, const cudaDeviceProp& properties) {
+  return name_of(context, properties) + "), cuBLASLt " + cublas_version(cublasLtGetVersion());
 }
 
 }  // namespace
@@ -110,6 +120,8 @@ DeviceState::DeviceState(const Settings& settings)
   const cudaDeviceProp properties = properties_of(settings.index);
   context = context_of(settings.index, properties, cublas_lt_.get());
   context.tf32 = settings.tf32;
+  products = std::make_unique<ProductChoices>(products_of(context, properties));
+  context.products = products.get();
   description = description_of(context, properties);
   numa_node = numa_node_of(settings.index);
 }

@@ -14,6 +14,7 @@
 #include "device/cuda/parameter_slots.h"
 #include "device/cuda_module.h"
 #include "device/kernels/common/cuda_kernel.h"
+#include "device/kernels/common/product_choices.h"
 
 namespace l2l::device::cuda {
 
@@ -52,6 +53,7 @@ class DeviceState {
   int numa_node = -1;       // of host memory near the device; -1: unknown; constant after construction
   bool deferred = false;    // streams work on threads of their own (deferred.h); constant after construction
   std::unique_ptr<ParameterSlots> parameters;  // of streams; constant after construction
+  std::unique_ptr<ProductChoices> products;    // of programs; constant after construction
   Failure failure;
   const std::shared_ptr<EventPool> order_events, timing_events;
   const std::shared_ptr<MemoryAccount> device_memory = std::make_shared<MemoryAccount>();

@@ -54,7 +54,7 @@ MatmulShape dx_shape(const LogitPanels& panels, std::int64_t rows, std::int64_t 
 MatmulShape dtable_shape(const LogitPanels& panels, std::int64_t rows, std::int64_t tokens, std::int64_t hidden,
                          DType dtype) {
   MatmulShape shape = dx_shape(panels, tokens, rows, hidden, dtype, DType::f32);
-  shape.transpose_a = true;
+  shape.transpose_a = shape.accumulate = true;
   return shape;
 }
 

@@ -114,18 +114,20 @@ MatmulShape matmul_shape(const OpView& op) {
           .output = y.dtype,
           .transpose_a = op.attributes.transpose_a,
           .transpose_b = op.attributes.transpose_b,
-          .alignment = alignment_of(op)};
+          .alignment = alignment_of(op),
+          .accumulate = op.attributes.accumulate};
 }
 
 const Factory make_matmul = [](const Context& context, const OpView& op) -> std::unique_ptr<Kernel> {
   require_supported(op);
-  const MatmulShape shape = matmul_shape(op);
+  MatmulShape shape = matmul_shape(op);
   if (op.inputs.size() < 3) return std::make_unique<Matmul>(op, MatmulPlan(context, shape));
   // The library's bias has y's dtype and is added to what the product is, not to what y was.
   if (shape.input == shape.output && !op.attributes.accumulate) {
     std::optional<MatmulPlan> plan = MatmulPlan::with_bias(context, shape);
     if (plan) return std::make_unique<Matmul>(op, std::move(*plan));
   }
+  shape.accumulate = true;
   return std::make_unique<MatmulAfterBias>(op, MatmulPlan(context, shape));
 };
 

@@ -16,7 +16,8 @@ ColumnMajor by_columns(std::int64_t height, std::int64_t width, std::int64_t str
 }  // namespace
 
 LibraryProduct library_product(const MatmulShape& shape) {
-  const auto& [m, n, k, input, output, transpose_a, transpose_b, stride_a, stride_b, stride_y, alignment] = shape;
+  const auto& [m, n, k, input, output, transpose_a, transpose_b, stride_a, stride_b, stride_y, alignment, accumulate] =
+      shape;
   return {transpose_b ? by_columns(n, k, stride_b, true) : by_columns(k, n, stride_b, false),
           transpose_a ? by_columns(k, m, stride_a, true) : by_columns(m, k, stride_a, false),
           by_columns(m, n, stride_y, false)};

@@ -18,6 +18,7 @@ struct MatmulShape {
   // Elements from row to row in memory; 0: dense.
   std::int64_t stride_a = 0, stride_b = 0, stride_y = 0;
   std::uint32_t alignment = 16;  // bytes, of all addresses
+  bool accumulate = false;       // y += product where algorithms are timed; either may be enqueued
 };
 
 // A matrix in memory as the library sees it: element (row, column) at row + column * leading. `transposed`: its

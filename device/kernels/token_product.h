@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "device/kernels/matmul_plan.h"
-#include "l2l/errors.h"
 
 namespace l2l::device::cuda {
 
@@ -57,17 +56,12 @@ class TokenProduct {
     return shape;
   }
   static std::int64_t whole(std::int64_t tokens) { return tokens / 8 * 8; }
-  // None where there is nothing left, where that is all, where y would be rounded twice, and where the library has no
-  // such product.
+  // None where there is nothing left, where that is all, and where y would be rounded twice.
   static std::optional<MatmulPlan> rest_of(const Context& context, const MatmulShape& shape, Tokens tokens) {
     const std::int64_t all = of(shape, tokens), rest = all - whole(all);
     const bool rounds = tokens == Tokens::sum && shape.output != DType::f32;
     if (rest == 0 || rest == all || rounds) return std::nullopt;
-    try {
-      return MatmulPlan(context, with(shape, tokens, rest));
-    } catch (const BadInput&) {
-      return std::nullopt;
-    }
+    return MatmulPlan(context, with(shape, tokens, rest));
   }
 
   MatmulShape shape_;

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "core/dropout.h"
+#include "core/kernel_choices.h"
 #include "eps/parameter_store.h"
 #include "eps/state_gather.h"
 #include "eps/state_save.h"
@@ -43,6 +44,7 @@ struct RunState {
   bool without_frozen = false;                       // frozen parameters are in these files, not in the checkpoint
   std::vector<std::uint32_t> list = {};              // ids of layers, where they are exchanged; else empty
   DropoutMasks dropout_masks = DropoutMasks::words;  // of the run; checkpoints that do not say are of words
+  KernelChoices kernels = {};                        // that were chosen by time; no device's where none were
 };
 
 // Files beside a checkpoint's own, which make its folder one that other programs load.

@@ -97,6 +97,18 @@ DropoutMasks read_masks(const Json& json, const FieldReader& reader) {
   return DropoutMasks::bytes;
 }
 
+KernelChoices read_kernels(const Json& json, const FieldReader& reader) {
+  const std::string field = "kernel_choices";
+  KernelChoices choices;
+  for (const auto& [device, problems] : reader.object(json, field).items()) {
+    if (!problems.is_object()) reader.refuse(field + "." + device, "is no object");
+    for (const auto& [problem, kernel] : problems.items()) {
+      choices[device][problem] = reader.text(kernel, field + "." + device + "." + problem);
+    }
+  }
+  return choices;
+}
+
 RunState read_state(const Json& json, const FieldReader& reader) {
   RunState state;
   state.step = reader.number(reader.member(json, "step"), "step", kMostCount);
@@ -106,6 +118,7 @@ RunState read_state(const Json& json, const FieldReader& reader) {
   state.config = reader.text(reader.member(json, "config"), "config");
   if (json.contains("loss_scale")) read_scaler(json, reader, state);
   if (json.contains("dropout_masks")) state.dropout_masks = read_masks(json["dropout_masks"], reader);
+  if (json.contains("kernel_choices")) state.kernels = read_kernels(json, reader);
   if (json.contains("base")) state.base_hash = reader.hash(reader.member(json, "base"), "base");
   if (json.contains("without_frozen")) {
     if (json["without_frozen"] != true || state.base_hash == 0) reader.refuse("without_frozen", "has no base");
@@ -175,6 +188,7 @@ std::string to_text(const Manifest& manifest) {
   if (manifest.state.dropout_masks != DropoutMasks::words) {
     json["dropout_masks"] = static_cast<int>(manifest.state.dropout_masks);
   }
+  if (!manifest.state.kernels.empty()) json["kernel_choices"] = manifest.state.kernels;
   if (manifest.state.base_hash != 0) json["base"] = to_hex(manifest.state.base_hash);
   if (manifest.state.without_frozen) json["without_frozen"] = true;
   if (!manifest.state.list.empty()) json["layers"] = manifest.state.list;

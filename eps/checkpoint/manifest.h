@@ -3,6 +3,7 @@
 //   {"format": "l2l-checkpoint", "version": 2, "step", "seed", "data_position", "data_hash": HEX, "config" (TOML),
 //    "loss_scale", "good_steps" (with dynamic loss scaling alone),
 //    "dropout_masks": 2 (where they are taken from bytes; otherwise from words: DropoutMasks),
+//    "kernel_choices": {GPU AND LIBRARY: {PROBLEM: KERNEL}} (where some were chosen by time: core/kernel_choices.h),
 //    "base": HEX (where frozen parameters come from files), "without_frozen": true (where they are in these alone),
 //    "update_counts": {GROUP: n}, "files": {NAME: {"bytes": n, "header": HEX}}, "tensors": {NAME: HEX}, "xxh64": HEX}
 //

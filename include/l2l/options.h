@@ -300,6 +300,9 @@ struct DeviceOptions {
   std::int64_t threads = 0;         // host: compute threads of each device; 0: all cores, divided among the devices
   bool graphs = true;               // cuda: run programs as CUDA graphs; the bits do not depend on it
   std::uint64_t pinned_memory = 0;  // cuda: limit on page-locked memory; beyond it, copies are staged
+  // cuda, no key: the folder of a checkpoint whose kernels the run takes where several compute the same with other last
+  // bits. options_to_resume() sets it; what it does not know is chosen by time.
+  std::filesystem::path kernels_from = {};
 };
 
 // Processes that train together, one on each node, each with device.count devices and an equal share of the

@@ -234,7 +234,9 @@ class L2L_API Trainer {
   // those that the checkpoint was made with: where seed, shape of the model, adapters or what is trained differ, and
   // where the training data ("data.train"), or a key of [model], [optimizer], or of the order of data has changed that
   // is not in `allowed` ("optimizer.learning_rate"), which messages call --allow-change. Functions, such as
-  // schedule.rate and model.loss, are not in a checkpoint: that they are others now is not noticed.
+  // schedule.rate and model.loss, are not in a checkpoint: that they are others now is not noticed. On a GPU whose
+  // programs have other kernels than the checkpoint's (device.kernels_from), they are compiled again, and the contract
+  // may change; after prepare() it is too late for that, and a warning says that last bits differ.
   std::filesystem::path resume(const std::filesystem::path& directory, const std::vector<std::string>& allowed = {});
   // Throws what resume() would throw, as far as manifests show it, and returns the steps that are completed in the
   // checkpoint that it would take. Also reads what checkpoint.best goes on with. Loads and changes nothing.
@@ -398,7 +400,7 @@ L2L_API Options checkpoint_options(const std::filesystem::path& directory);
 // checkpoint's, so that its own directory is not needed any more. Where `options` leave the microbatch open
 // (batch.micro_batch = "auto"), it becomes that of the newest checkpoint there, since another one would give other
 // bits. It stays open when the checkpoint's minibatch differs, or when its microbatch does not divide a device's share.
-// All else stays. Throws BadInput when there is no checkpoint.
+// The run takes its kernels (device.kernels_from). All else stays. Throws BadInput when there is no checkpoint.
 L2L_API Options options_to_resume(Options options, const std::filesystem::path& directory);
 
 // Moves checkpoints of more than `steps` steps that an earlier run left in `directory` to `directory`/earlier-N, so

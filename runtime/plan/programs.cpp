@@ -108,12 +108,20 @@ Programs::Programs(device::Device& device, const models::Model& model, DType gra
 }
 
 std::vector<std::unique_ptr<Programs>> compile(const std::vector<std::shared_ptr<device::Device>>& devices,
-                                               const models::Model& model, DType gradients, int parts, int summing) {
+                                               const std::function<const models::Model&(std::size_t)>& model_of,
+                                               DType gradients, int parts, int summing) {
   std::vector<std::unique_ptr<Programs>> programs;
-  for (const auto& device : devices) {
-    programs.push_back(std::make_unique<Programs>(*device, model, gradients, parts, summing));
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (i > 0) devices[i]->take_kernel_choices(devices.front()->kernel_choices());
+    programs.push_back(std::make_unique<Programs>(*devices[i], model_of(i), gradients, parts, summing));
   }
   return programs;
+}
+
+std::vector<std::unique_ptr<Programs>> compile(const std::vector<std::shared_ptr<device::Device>>& devices,
+                                               const models::Model& model, DType gradients, int parts, int summing) {
+  const auto one = [&](std::size_t) -> const models::Model& { return model; };
+  return compile(devices, one, gradients, parts, summing);
 }
 
 }  // namespace l2l::runtime

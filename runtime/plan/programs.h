@@ -2,6 +2,7 @@
 // Immutable; which layer has which follows the model.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -42,7 +43,11 @@ class Programs {
   std::vector<LayerPrograms> types_;
 };
 
-// For each device.
+// For each device, of which `model_of(i)` is the model; all take the kernels that the first has chosen by time.
+std::vector<std::unique_ptr<Programs>> compile(const std::vector<std::shared_ptr<device::Device>>& devices,
+                                               const std::function<const models::Model&(std::size_t)>& model_of,
+                                               DType gradients, int parts, int summing);
+// Of one model.
 std::vector<std::unique_ptr<Programs>> compile(const std::vector<std::shared_ptr<device::Device>>& devices,
                                                const models::Model& model, DType gradients, int parts, int summing);
 

@@ -299,10 +299,8 @@ void choose_sums(RunParts& parts, std::shared_ptr<device::Peers> peers) {
   }
 }
 
-// After groups of devices and the programs' code have taken what they take.
 void find_available(RunParts& parts) {
-  load_code(parts.devices, parts.model, parts.execution);
-  for (const models::Model& shorter : parts.shorter) load_code(parts.devices, shorter, parts.execution);
+  parts.device_available.reset();
   for (const auto& each : parts.devices) {
     const std::optional<Bytes> available = each->available_bytes();
     if (!available || (parts.device_available && *available >= *parts.device_available)) continue;
@@ -371,6 +369,12 @@ RunParts with_micro_batch(RunParts parts, std::int64_t micro_batch) {
   parts.store = store_options(parts);
   parts.execution = execution_plan(parts);
   return parts;
+}
+
+void load_programs(RunParts& parts) {
+  load_code(parts.devices, parts.model, parts.execution);
+  for (const models::Model& shorter : parts.shorter) load_code(parts.devices, shorter, parts.execution);
+  find_available(parts);
 }
 
 std::optional<DeviceLimit> device_limit(const RunParts& parts) {

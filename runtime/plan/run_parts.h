@@ -52,7 +52,7 @@ struct RunParts {
   PeerGroups peers;
   std::vector<std::shared_ptr<device::TensorGroup>> tensor_groups;  // of devices over which layers are split
   std::string weight_feed, gradient_sums;                           // the same for people; of one device empty
-  std::optional<Bytes> device_available = {};                       // on that one, its code loaded; nothing: unknown
+  std::optional<Bytes> device_available = {};                       // on that one; nothing: unknown
   models::Model model;                 // its blocks keep their inputs alone, until decisions say what they keep
   std::vector<models::Model> shorter;  // the same for each of options.lengths but the last, model.sequence
   std::vector<models::Model> others;   // where layers are split: `model` of the group's further devices
@@ -68,6 +68,10 @@ RunParts make_parts(ResolvedOptions options, Devices devices = {}, PeerGroups pe
 // The same run with microbatches of so many sequences, which divide its minibatch. Throws BadInput when a tensor would
 // be too large.
 RunParts with_micro_batch(RunParts parts, std::int64_t micro_batch);
+
+// Runs every program once, so that what code takes of GPUs' memory is not available any more
+// (runtime/plan/load_code.h). After the devices know which kernels to take. Throws DeviceError.
+void load_programs(RunParts& parts);
 
 // The least of what bounds an arena, and its name for messages; nothing: unbounded.
 struct DeviceLimit {

@@ -4,6 +4,7 @@
 
 #include "l2l/errors.h"
 #include "models/exchange.h"
+#include "runtime/plan/kernel_choices.h"
 
 namespace l2l::runtime {
 
@@ -19,10 +20,16 @@ RunPlan::RunPlan(RunParts parts, Decisions made) : RunParts(std::move(parts)), d
   for (models::Model& other : others) other = with_policies(std::move(other), model, decisions);
   model = with_policies(std::move(model), decisions);
   execution.placements = decisions.placements;
-  for (int device = 0; device < execution.all_devices(); ++device) {
-    programs.push_back(std::make_unique<Programs>(*devices[static_cast<std::size_t>(device)], model_of(device),
-                                                  execution.gradients, execution.parts, execution.summing()));
-  }
+  compile_programs();
+}
+
+void RunPlan::compile_programs() {
+  programs.clear();
+  shorter_programs.clear();
+  const auto its_model = [this](std::size_t device) -> const models::Model& {
+    return model_of(static_cast<int>(device));
+  };
+  programs = compile(devices, its_model, execution.gradients, execution.parts, execution.summing());
   // One for all: devices and lengths may differ in what their programs need beside it.
   ArenaPlan::Scratch scratch = scratch_of(model, programs);
   for (const models::Model& shorter_model : shorter) {
@@ -33,6 +40,25 @@ RunPlan::RunPlan(RunParts parts, Decisions made) : RunParts(std::move(parts)), d
     }
   }
   arena = std::make_unique<ArenaPlan>(model, scratch, execution);
+}
+
+bool RunPlan::has_other_kernels(const KernelChoices& choices) const {
+  for (const auto& [device, used] : kernel_choices(devices)) {
+    const auto offered = choices.find(device);
+    if (offered == choices.end()) continue;
+    for (const auto& [problem, kernel] : used) {
+      const auto other = offered->second.find(problem);
+      if (other != offered->second.end() && other->second != kernel) return true;
+    }
+  }
+  return false;
+}
+
+bool RunPlan::take_kernels(const KernelChoices& choices) {
+  const bool others = has_other_kernels(choices);
+  for (const auto& each : devices) each->take_kernel_choices(choices);
+  if (others) compile_programs();
+  return others;
 }
 
 void RunPlan::set_list(std::span<const std::uint32_t> ids) {

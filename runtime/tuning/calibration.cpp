@@ -50,8 +50,23 @@ std::string instruction_set() {
 
 bool is_figure(double value) { return std::isfinite(value) && value > 0; }
 
+struct Content {
+  Machines machines;
+  KernelChoices kernels;
+};
+
+KernelChoices kernels_of(const Json& json) {
+  const auto found = json.find("kernel_choices");
+  if (found == json.end()) return {};
+  try {
+    return found->get<KernelChoices>();
+  } catch (const Json::exception&) {
+    throw Error("\"kernel_choices\" is no object of objects of texts");
+  }
+}
+
 // Throws an exception that says what is wrong.
-Machines parse(const std::string& text) {
+Content parse(const std::string& text) {
   const Json json = parse_json(text);
   if (json.at("format") != kFormat) throw Error("not a calibration");
   if (json.at("version") != kVersion) throw Error("of another version");
@@ -61,11 +76,11 @@ Machines parse(const std::string& text) {
       if (!is_figure(value)) throw Error("\"" + name + "\" is not a number above 0");
     }
   }
-  return machines;
+  return {std::move(machines), kernels_of(json)};
 }
 
 // Nothing of a file that is not there or damaged.
-Machines read(const std::filesystem::path& path) {
+Content read(const std::filesystem::path& path) {
   if (path.empty()) return {};
   try {
     if (!is_there(path)) return {};
@@ -129,8 +144,9 @@ std::filesystem::path calibration_file() {
 
 Calibration::Calibration(std::filesystem::path file, std::string machine)
     : file_(std::move(file)), machine_(std::move(machine)) {
-  Machines machines = read(file_);
-  values_ = std::move(machines[machine_]);
+  Content content = read(file_);
+  values_ = std::move(content.machines[machine_]);
+  kernels_ = std::move(content.kernels);
 }
 
 std::optional<double> Calibration::find(std::string_view name) const {
@@ -145,6 +161,12 @@ void Calibration::set(const std::string& name, double value) {
   values_[name] = changed_[name] = value;
 }
 
+void Calibration::set_kernel_choices(const KernelChoices& of_devices) {
+  for (const auto& [device, kernels] : of_devices) {
+    if (kernels_[device] != kernels) kernels_[device] = changed_kernels_[device] = kernels;
+  }
+}
+
 void Calibration::save_now_and_then() {
   constexpr std::chrono::milliseconds kBetween{200};
   if (std::chrono::steady_clock::now() - saved_ > kBetween) save();
@@ -152,13 +174,16 @@ void Calibration::save_now_and_then() {
 
 void Calibration::save() {
   saved_ = std::chrono::steady_clock::now();
-  if (changed_.empty() || file_.empty()) return;
+  if ((changed_.empty() && changed_kernels_.empty()) || file_.empty()) return;
   try {
-    Machines machines = read(file_);
-    for (const auto& [name, value] : changed_) machines[machine_][name] = value;
-    const Json json = {{"format", kFormat}, {"version", kVersion}, {"machines", machines}};
+    Content content = read(file_);
+    for (const auto& [name, value] : changed_) content.machines[machine_][name] = value;
+    for (const auto& [device, kernels] : changed_kernels_) content.kernels[device] = kernels;
+    Json json = {{"format", kFormat}, {"version", kVersion}, {"machines", content.machines}};
+    if (!content.kernels.empty()) json["kernel_choices"] = content.kernels;
     replace(file_, json_text(json, 1) + "\n");
     changed_.clear();
+    changed_kernels_.clear();
   } catch (const std::exception& error) {
     log(LogLevel::warning, "calibration " + file_.string() + ": " + error.what() +
                                "; what was measured is not kept: set L2L_CALIBRATION to a file that can be written");

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/kernel_choices.h"
+
 namespace l2l::runtime {
 
 // $L2L_CALIBRATION, else l2l/machine-HASH.json in $XDG_CACHE_HOME or ~/.cache; empty (nothing is kept) when none of
@@ -28,8 +30,8 @@ std::string memory_bandwidth(int threads);
 // Bytes per second of large page-locked copies of the device with this description (`l2l-bench link`).
 std::string link_bandwidth(const std::string& device, bool to_device);
 
-// Named figures of one machine. A file that is missing, unreadable or damaged counts as empty: damage is logged as a
-// warning, and the next save() writes a sound file. Thread-bound.
+// Named figures of one machine, and choices of kernels. A file that is missing, unreadable or damaged counts as empty:
+// damage is logged as a warning, and the next save() writes a sound file. Thread-bound.
 class Calibration {
  public:
   // Reads the figures of `machine`; those of other machines in the same file are kept and not seen.
@@ -42,6 +44,11 @@ class Calibration {
   // Kept in memory until save(). Throws Error when `value` is not finite or not above 0.
   void set(const std::string& name, double value);
 
+  // Kernels that were chosen by time, of all machines: what they are for says on what.
+  const KernelChoices& kernel_choices() const { return kernels_; }
+  // Replaces all that is known for each of the devices. Kept in memory until save().
+  void set_kernel_choices(const KernelChoices& of_devices);
+
   // Merges what was set into the file, whole or not at all (another process may have written meanwhile); a warning is
   // logged when it cannot be written. Does nothing when nothing was set.
   void save();
@@ -52,6 +59,7 @@ class Calibration {
   std::filesystem::path file_;
   std::string machine_;
   std::map<std::string, double, std::less<>> values_, changed_;
+  KernelChoices kernels_, changed_kernels_;
   std::chrono::steady_clock::time_point saved_ = std::chrono::steady_clock::now();
 };
 

@@ -129,6 +129,29 @@ TEST(Checkpoint, KeepsHowDropoutDecides) {
   EXPECT_SAYS(load_refusal(path, run.store), "dropout_masks: is not 2");
 }
 
+TEST(Checkpoint, KeepsChoicesOfKernels) {
+  const TemporaryFolder folder;
+  TestRun run(small_layout());
+  RunState state;
+  state.seed = 1;
+  const fs::path path = save_checkpoint(folder.path(), run.store, state, 1);
+  const std::string without = read_all(path / kManifestName);
+  EXPECT_EQ(without.find("kernel_choices"), std::string::npos);  // as earlier versions wrote it
+  EXPECT_TRUE(load_checkpoint(path, run.store).kernels.empty());
+  state.kernels = {{"a GPU", {{"a product", "0123"}, {"another", "4567"}}}, {"another GPU", {{"a product", "89ab"}}}};
+  const std::string with = read_all(save_checkpoint(folder.path(), run.store, state, 1) / kManifestName);
+  EXPECT_EQ(load_checkpoint(path, run.store).kernels, state.kernels);
+  const auto refusal_with = [&](const std::string& part, const std::string& other) {
+    std::string text = with;
+    write_all(path / kManifestName, text.replace(text.find(part), part.size(), other));
+    return load_refusal(path, run.store);
+  };
+  EXPECT_SAYS(refusal_with("\"0123\"", "7"), "manifest.json: kernel_choices.a GPU.a product: is no string");
+  EXPECT_SAYS(refusal_with("\"0123\"", "\"0124\""), "the text was changed after it was written");
+  EXPECT_SAYS(refusal_with("\"another GPU\": {", "\"b\": 7, \"another GPU\": {"), "kernel_choices.b: is no object");
+  EXPECT_SAYS(refusal_with("\"kernel_choices\": {", "\"kernel_choices\": 7, \"c\": {"), "kernel_choices: is no object");
+}
+
 // Five steps, with a save, a new store and a load after the third.
 std::uint64_t interrupted_run(const fs::path& directory, RunState* state = nullptr) {
   TestRun first(testing::toy_layout()), second(testing::toy_layout());

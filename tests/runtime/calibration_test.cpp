@@ -77,6 +77,31 @@ TEST_F(CalibrationTest, TwoProcessesAddToOneFile) {
   EXPECT_EQ(both.find("b"), 2);
 }
 
+TEST_F(CalibrationTest, ChoicesOfKernelsComeBackOnEveryMachine) {
+  const KernelChoices of_first = {{"a GPU", {{"a product", "0123"}, {"\"another\"", "4567"}}}},
+                      of_second = {{"another GPU", {{"a product", "89ab"}}}};
+  Calibration first(file_, "here"), second(file_, "there");
+  first.set_kernel_choices(of_first);
+  first.set("program", 1);
+  first.save();
+  second.set_kernel_choices(of_second);  // opened before the first saved
+  second.save();
+  Calibration both(file_, "elsewhere");
+  KernelChoices all = of_first;
+  all.insert(of_second.begin(), of_second.end());
+  EXPECT_EQ(both.kernel_choices(), all);
+  EXPECT_EQ(Calibration(file_, "here").find("program"), 1);
+  const std::string before = text();
+  both.set_kernel_choices(of_first);  // as they are
+  both.save();
+  EXPECT_EQ(text(), before);
+  both.set_kernel_choices({{"a GPU", {}}});
+  both.save();
+  EXPECT_TRUE(Calibration(file_, "here").kernel_choices().at("a GPU").empty());
+  EXPECT_EQ(Calibration(file_, "here").kernel_choices().at("another GPU"), of_second.at("another GPU"));
+  EXPECT_EQ(said_, "");
+}
+
 TEST_F(CalibrationTest, ADamagedFileIsIgnoredWithAWarningAndWrittenAnew) {
   const std::string sound = R"({"format":"l2l-calibration","version":1,"machines":{"here":{"a":1}}})";
   write(sound);
@@ -98,6 +123,9 @@ TEST_F(CalibrationTest, ADamagedFileIsIgnoredWithAWarningAndWrittenAnew) {
       R"({"format":"l2l-calibration","version":1,"machines":{"here":{"a":1e999}}})",
       R"({"format":"l2l-calibration","version":1,"machines":{"here":{"a":"1"}}})",
       R"({"format":"l2l-calibration","version":1,"machines":{"here":7}})",
+      R"({"format":"l2l-calibration","version":1,"machines":{"here":{"a":1}},"kernel_choices":[]})",
+      R"({"format":"l2l-calibration","version":1,"machines":{"here":{"a":1}},"kernel_choices":{"a GPU":"0123"}})",
+      R"({"format":"l2l-calibration","version":1,"machines":{"here":{"a":1}},"kernel_choices":{"a GPU":{"b":7}}})",
   };
   for (const std::string& text : damaged) {
     SCOPED_TRACE(text.substr(0, 100));

@@ -38,6 +38,14 @@ Tensors run_checked(const OpCase& test_case) {
   return actual;
 }
 
+std::array<std::int64_t, 3> sizes_of_product(const OpCase& test_case) {
+  const auto shape_of = [&](std::size_t value) { return test_case.graph.values[value].shape; };
+  const compiler::Op& op = test_case.op();
+  const Shape y = shape_of(static_cast<std::size_t>(op.outputs[0])),
+              a = shape_of(static_cast<std::size_t>(op.inputs[0]));
+  return {y[0], y[1], a[op.attributes.transpose_a ? 0 : 1]};
+}
+
 void run_losses(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary) {
   run_checked(linear_cross_entropy_case(dtype, rows, hidden, vocabulary));
   run_checked(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary));
@@ -55,6 +63,21 @@ TEST_F(CudaSettings, LossesInPanelsOfEveryKind) {
     run_losses(dtype, 70, 24, 700);
   }
   run_losses(DType::bf16, 4200, 8, 70);
+}
+
+// What the table has of small products: types, transposes, biases, what is added to, shapes that are no whole tiles.
+TEST_F(CudaSettings, ProductsOfOurOwnAreTheReferences) {
+  constexpr std::int64_t kLargest = 20'000;  // multiplications
+  cuda_context().cublas_lt = nullptr;
+  int products = 0;
+  for (const OpCase& test_case : conformance_cases()) {
+    if (test_case.op().kind != compiler::OpKind::matmul) continue;
+    const auto [m, n, k] = sizes_of_product(test_case);
+    if (m * n * k > kLargest) continue;
+    run_checked(test_case);
+    ++products;
+  }
+  EXPECT_GT(products, 30);
 }
 
 // Rows do not depend on how many of them are in a panel, and a loss hardly on its parts.
