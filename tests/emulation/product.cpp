@@ -8,6 +8,8 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/emulation/tf32.h"
+
 namespace l2l::emulation {
 namespace {
 
@@ -52,12 +54,6 @@ std::vector<float> unpack(const void* memory, const Layout& layout, bool transpo
     }
   }
   return values;
-}
-
-// The ten bits of mantissa that TF32 keeps of a factor.
-float to_tf32(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value) + 0x1000u;
-  return std::bit_cast<float>(bits & ~0x1FFFu);
 }
 
 // The tanh form, as the library's.

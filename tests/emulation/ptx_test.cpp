@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -10,6 +14,7 @@
 #include "tests/emulation/emulation_fixture.h"
 #include "tests/emulation/ptx_kernels.h"
 #include "tests/emulation/runtime.h"
+#include "tests/emulation/tf32.h"
 
 namespace l2l::test {
 namespace {
@@ -60,6 +65,82 @@ TEST_F(Ptx, AWrongFragmentIsNoticed) {
   for (const bool transposed : {false, true}) {
     EXPECT_NE(product(transposed, Mistake::swapped_fragment), expected_product(transposed));
   }
+}
+
+Square tf32_product(const Square& a, const Square& b, Mistake mistake = Mistake::none) {
+  Square c;
+  c.fill(-1e9f);
+  launch_tf32_product(a.data(), b.data(), c.data(), mistake);
+  cudaDeviceSynchronize();
+  return c;
+}
+
+Square elements(int seed) {
+  Square square;
+  for (int i = 0; i < 256; ++i) square[static_cast<std::size_t>(i)] = element(seed, i);
+  return square;
+}
+
+TEST_F(Ptx, MultipliesTf32Matrices) {
+  for (const emulation::Order order : {0, 1, 2}) {
+    emulation::set_order(order);
+    EXPECT_EQ(tf32_product(elements(1), elements(2)), expected_product(true)) << order;
+  }
+  EXPECT_NE(tf32_product(elements(1), elements(2), Mistake::swapped_fragment), expected_product(true));
+}
+
+// To 11 significant bits, by another way: std::round takes ties away from zero, too.
+double to_tf32_by_scaling(float value) {
+  int exponent = 0;
+  const double mantissa = std::frexp(static_cast<double>(value), &exponent);
+  return std::ldexp(std::round(std::ldexp(mantissa, 11)), exponent - 11);
+}
+
+TEST(Tf32, RoundsToNearestTiesAwayFromZero) {
+  EXPECT_EQ(emulation::to_tf32(1 + 0x1p-11f), 1 + 0x1p-10f);
+  EXPECT_EQ(emulation::to_tf32(-1 - 0x1p-11f), -1 - 0x1p-10f);
+  EXPECT_EQ(emulation::to_tf32(1 + 0x1p-11f - 0x1p-23f), 1.0f);
+  std::mt19937 random(1);
+  for (int i = 0; i < 10000; ++i) {
+    // All exponents of normal numbers but the last.
+    const std::uint32_t bits = (random() & 0x807FFFFF) | (1 + random() % 253) << 23;
+    const float value = std::bit_cast<float>(bits), rounded = emulation::to_tf32(value);
+    ASSERT_EQ(static_cast<double>(rounded), to_tf32_by_scaling(value)) << value;
+    ASSERT_TRUE(emulation::is_tf32(std::bit_cast<std::uint32_t>(rounded)));
+  }
+}
+
+TEST(Tf32, KeepsWhatIsNotFinite) {
+  using Limits = std::numeric_limits<float>;
+  EXPECT_EQ(emulation::to_tf32(Limits::max()), Limits::infinity());
+  EXPECT_EQ(emulation::to_tf32(-Limits::infinity()), -Limits::infinity());
+  // What CUDA's arithmetic makes: all bits of the mantissa set.
+  EXPECT_TRUE(std::isnan(emulation::to_tf32(std::bit_cast<float>(0x7FFFFFFFu))));
+}
+
+// One product per element: 22 bits, which fp32 holds.
+TEST_F(Ptx, Tf32FactorsAreRoundedAndTheirProductsAreNot) {
+  Square a{}, b{};
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  for (std::size_t i = 0; i < 16; ++i) {
+    a[16 * i + 11] = normal(random);
+    b[16 * i + 11] = normal(random);
+  }
+  const Square c = tf32_product(a, b);
+  for (std::size_t i = 0; i < 256; ++i) {
+    EXPECT_EQ(static_cast<double>(c[i]),
+              to_tf32_by_scaling(a[i / 16 * 16 + 11]) * to_tf32_by_scaling(b[i % 16 * 16 + 11]));
+  }
+}
+
+TEST_F(Ptx, FactorsThatAreNotTf32AreNoticed) {
+  Square a{};
+  a[5] = 1 + 0x1p-11f;
+  tf32_product(a, a, Mistake::none);
+  EXPECT_EQ(fault(), "");
+  tf32_product(a, a, Mistake::not_rounded);
+  EXPECT_NE(fault().find("a factor is not TF32"), std::string::npos);
 }
 
 struct Copied {

@@ -1,10 +1,14 @@
 // The few instructions that CUDA C++ has no functions for: tensor-core products, loads of their fragments from shared
 // memory, and asynchronous copies into it. The only file with inline PTX; sm_80 upward. Source: PTX ISA, "Matrix
-// fragments for mma.m16n8k16" and "ldmatrix".
+// fragments for mma.m16n8k16", "... for mma.m16n8k8", and "ldmatrix".
 //
-// Of a warp, lane l has g = l / 4 and t = l % 4. A register holds two 16-bit elements, the first in its low half.
+// Of a warp, lane l has g = l / 4 and t = l % 4. A register holds two 16-bit elements, the first in its low half:
 //   A [16][16]: a[0] (g, 2t), (g, 2t+1)       a[1] (g+8, 2t), ...     a[2] (g, 2t+8), ...     a[3] (g+8, 2t+8), ...
 //   B [16][8]:  b[0] (2t, g), (2t+1, g)       b[1] (2t+8, g), (2t+9, g)
+// or one element of TF32:
+//   A [16][8]:  a[0] (g, t)    a[1] (g+8, t)    a[2] (g, t+4)   a[3] (g+8, t+4)
+//   B [8][8]:   b[0] (t, g)    b[1] (t+4, g)
+// Either way:
 //   C [16][8]:  c[0] (g, 2t)   c[1] (g, 2t+1)   c[2] (g+8, 2t)   c[3] (g+8, 2t+1)
 // All lanes of a warp call the functions of matrices together.
 #pragma once
@@ -20,7 +24,15 @@ __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// c += a b, in fp32, for elements of type T.
+// `value` in TF32, which has the exponents of fp32 and ten bits of mantissa: the nearest, of two the one further from
+// zero; the other 13 bits become 0. What is no number stays none.
+__device__ inline float to_tf32(float value) {
+  std::uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+  return __uint_as_float(bits);
+}
+
+// c += a b, in fp32, for elements of type T; those of float must be TF32.
 template <typename T>
 __device__ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1);
 
@@ -41,8 +53,18 @@ __device__ inline void multiply_add<__half>(float (&c)[4], const std::uint32_t (
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+template <>
+__device__ inline void multiply_add<float>(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                           std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 // Four 8x8 matrices of 16-bit elements in shared memory. Lane l passes the address (16-byte aligned) of row l % 8 of
-// matrix l / 8; register q of a lane then holds (g, 2t), (g, 2t+1) of matrix q.
+// matrix l / 8; register q of a lane then holds (g, 2t), (g, 2t+1) of matrix q. Or matrices [8][4] of 32-bit elements:
+// then it holds (g, t).
 __device__ inline void load_matrices(std::uint32_t (&registers)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])

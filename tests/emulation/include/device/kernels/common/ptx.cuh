@@ -1,17 +1,21 @@
 // Stands in for device/kernels/common/ptx.cuh where kernels are emulated. Who holds which element of a matrix is
 // written here a second time, from the PTX ISA's own words (section "Matrix Fragments for mma.m16n8k16 with floating
-// point type" and "ldmatrix"), as formulas of the element index: a kernel that has it wrong computes wrong numbers.
+// point type", "... for mma.m16n8k8" and "ldmatrix"), as formulas of the element index: a kernel that has it wrong
+// computes wrong numbers.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "tests/emulation/async_copies.h"
 #include "tests/emulation/engine.h"
+#include "tests/emulation/tf32.h"
 
 namespace l2l::emulation {
 
@@ -55,6 +59,42 @@ void warp_multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t
   }
 }
 
+// What one lane brings to mma of TF32: elements a0..a3, b0 and b1.
+struct Tf32Fragments {
+  float a[4], b[2];
+};
+
+// The value of a register, which mma reads as TF32.
+inline float tf32_element(std::uint32_t bits) {
+  if (!is_tf32(bits)) throw Fault("mma.sync.m16n8k8: a factor is not TF32");
+  return std::bit_cast<float>(bits);
+}
+
+// Products of factors with 11 significant bits are exact; their sum is rounded to fp32 after each.
+inline void warp_multiply_add_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  Tf32Fragments own;
+  for (int i = 0; i < 4; ++i) own.a[i] = tf32_element(a[i]);
+  own.b[0] = tf32_element(b0);
+  own.b[1] = tf32_element(b1);
+  const std::byte* const slots = warp_exchange("mma.sync.m16n8k8", &own, sizeof own);
+  const auto fragments = [slots](int lane) -> const Tf32Fragments& {
+    return *reinterpret_cast<const Tf32Fragments*>(slots + static_cast<std::size_t>(lane) * kSlotBytes);
+  };
+  // A: row = groupID for a0 and a2, groupID + 8 for a1 and a3; column = threadID_in_group for a0 and a1, + 4 for a2
+  // and a3.
+  const auto a_at = [&](int row, int column) {
+    return fragments(row % 8 * 4 + column % 4).a[(row >= 8 ? 1 : 0) + (column >= 4 ? 2 : 0)];
+  };
+  // B: row = threadID_in_group for b0, + 4 for b1; column = groupID.
+  const auto b_at = [&](int row, int column) { return fragments(column * 4 + row % 4).b[row >= 4 ? 1 : 0]; };
+  // C: as of m16n8k16.
+  const int group = lane() / 4, in_group = lane() % 4;
+  for (int i = 0; i < 4; ++i) {
+    const int row = i < 2 ? group : group + 8, column = 2 * in_group + i % 2;
+    for (int k = 0; k < 8; ++k) c[i] = std::fma(a_at(row, k), b_at(k, column), c[i]);
+  }
+}
+
 // ldmatrix .x4: lanes 0-7 give the rows of matrix 0, 8-15 those of matrix 1, and so on; a lane receives two neighbours,
 // elements 2 (lane % 4) and the next of row lane / 4; with .trans, of column lane / 4.
 inline void warp_load_matrices(std::uint32_t (&registers)[4], const void* row, bool transposed) {
@@ -80,8 +120,14 @@ namespace l2l::device::cuda {
 
 template <typename T>
 void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
-  emulation::warp_multiply_add<T>(c, a, b0, b1);
+  if constexpr (std::is_same_v<T, float>) {
+    emulation::warp_multiply_add_tf32(c, a, b0, b1);
+  } else {
+    emulation::warp_multiply_add<T>(c, a, b0, b1);
+  }
 }
+
+inline float to_tf32(float value) { return emulation::to_tf32(value); }
 
 inline void load_matrices(std::uint32_t (&registers)[4], const void* row) {
   emulation::warp_load_matrices(registers, row, false);
