@@ -1,7 +1,12 @@
 // Work of one head: 4 S^2 d operations for S rows of d elements (half of it when causal), S d elements of q, k, v and y
 // to and from memory; keys and values are read once per tile of queries, mostly from the L2 cache. Tensor-core tiles,
 // with 128 threads each (registers and spills: docs/kernel_resources.csv), and their shared memory in KiB:
-//   d <= 32: 128 queries x 64 keys, 30     d <= 64: 128 x 64, 54     d <= 96: 128 x 32, 52     d <= 128: 128 x 32, 68
+//             16 bits                      TF32
+//   d <= 32:  128 queries x 64 keys, 30    128 x 64, 48
+//   d <= 64:  128 x 64, 54                 128 x 32, 64
+//   d <= 96:  128 x 32, 52                 64 x 32, 72
+//   d <= 128: 128 x 32, 68                 64 x 32, 96
+// A block may have 99 KiB on sm_86 and sm_89, and more on others.
 #include "device/kernels/attention_forward_plain.cuh"
 #include "device/kernels/attention_forward_tensor.cuh"
 #include "device/kernels/common/launch.cuh"
@@ -38,23 +43,27 @@ Forward<T> tensor_forward() {
 
 template <typename T, bool kDropout, bool kPacked>
 Forward<T> tensor_forward(int dim) {
-  if (dim <= 32) return tensor_forward<T, 32, 2, 64, kDropout, kPacked>();
-  if (dim <= 64) return tensor_forward<T, 64, 2, 64, kDropout, kPacked>();
-  if (dim <= 96) return tensor_forward<T, 96, 2, 32, kDropout, kPacked>();
-  return tensor_forward<T, 128, 2, 32, kDropout, kPacked>();
+  if constexpr (std::is_same_v<T, float>) {
+    if (dim <= 32) return tensor_forward<T, 32, 2, 64, kDropout, kPacked>();
+    if (dim <= 64) return tensor_forward<T, 64, 2, 32, kDropout, kPacked>();
+    if (dim <= 96) return tensor_forward<T, 96, 1, 32, kDropout, kPacked>();
+    return tensor_forward<T, 128, 1, 32, kDropout, kPacked>();
+  } else {
+    if (dim <= 32) return tensor_forward<T, 32, 2, 64, kDropout, kPacked>();
+    if (dim <= 64) return tensor_forward<T, 64, 2, 64, kDropout, kPacked>();
+    if (dim <= 96) return tensor_forward<T, 96, 2, 32, kDropout, kPacked>();
+    return tensor_forward<T, 128, 2, 32, kDropout, kPacked>();
+  }
 }
 
 template <typename T>
-Forward<T> choose_forward(const AttentionProblem& problem, bool packed) {
+Forward<T> choose_forward(const AttentionProblem& problem, bool packed, bool tf32) {
   const int dim = problem.head_dim;
-  if constexpr (!std::is_same_v<T, float>) {
-    const bool dropout = problem.probability > 0;
-    if (problem.vector && problem.cap == 0 && dim <= 128) {
-      // One kernel serves packed rows with and without dropout: it takes half as long to compile.
-      return packed    ? tensor_forward<T, true, true>(dim)
-             : dropout ? tensor_forward<T, true, false>(dim)
-                       : tensor_forward<T, false, false>(dim);
-    }
+  if (tensor::takes<T>(problem, tf32)) {
+    // One kernel serves packed rows with and without dropout: it takes half as long to compile.
+    return packed                    ? tensor_forward<T, true, true>(dim)
+           : problem.probability > 0 ? tensor_forward<T, true, false>(dim)
+                                     : tensor_forward<T, false, false>(dim);
   }
   if (dim <= 32) return plain_forward<T, 32, 64>();
   if (dim <= 64) return plain_forward<T, 64, 64>();
@@ -66,8 +75,10 @@ Forward<T> choose_forward(const AttentionProblem& problem, bool packed) {
 template <typename T>
 class Attention final : public Kernel {
  public:
-  Attention(const Context&, const OpView& op)
-      : problem_(op.input(0), op.attributes), y_(op.inputs.size()), forward_(choose_forward<T>(problem_, y_ > 1)) {
+  Attention(const Context& context, const OpView& op)
+      : problem_(op.input(0), op.attributes),
+        y_(op.inputs.size()),
+        forward_(choose_forward<T>(problem_, y_ > 1, context.tf32)) {
     op.require_dtype(op.input(0).dtype, {y_});
     op.require_dtype(DType::f32, {y_ + 1});
     allow_shared_memory(forward_.kernel, forward_.shared_bytes);

@@ -1,11 +1,12 @@
 // Work of one head: 14 S^2 d operations for S rows of d elements (half of it when causal): 8 for dk and dv, 6 for dq;
 // q, k, v, dy, y read and dq, dk, dv written once, tiles of the other side mostly from the L2 cache. Tensor-core tiles
 // with 128 threads each (registers and spills: docs/kernel_resources.csv), and their shared memory in KiB:
-//             dk, dv: keys x queries                      dq: queries x keys
-//   d <= 32:  128 x 32, 30.5                              128 x 32, 30
-//   d <= 64:  128 x 32, 54.5; with dropout 64 x 64, 55    128 x 32, 54
-//   d <= 96:  64 x 32, 52.5                               128 x 32, 78
-//   d <= 128: 64 x 32, 68.5                               64 x 32, 68
+//             dk, dv: keys x queries                      dq: queries x keys    TF32: either, dk and dv; dq
+//   d <= 32:  128 x 32, 30.5                              128 x 32, 30          128 x 32, 48.5; 48
+//   d <= 64:  128 x 32, 54.5; with dropout 64 x 64, 55    128 x 32, 54          64 x 32, 64.5; 64
+//   d <= 96:  64 x 32, 52.5                               128 x 32, 78          64 x 32, 96.5; 96
+//   d <= 128: 64 x 32, 68.5                               64 x 32, 68           64 x 16, 96.25; 96
+// A block may have 99 KiB on sm_86 and sm_89, and more on others.
 #include "device/kernels/attention_backward_plain.cuh"
 #include "device/kernels/attention_backward_tensor.cuh"
 #include "device/kernels/common/launch.cuh"
@@ -52,21 +53,25 @@ Backward<T> tensor_backward() {
 // Two blocks of keys and dropout do not fit the registers where heads are wider than 32.
 template <typename T, bool kDropout, bool kPacked>
 Backward<T> tensor_backward(int dim) {
-  if (dim <= 32) return tensor_backward<T, 32, 2, 32, 2, 32, kDropout, kPacked>();
-  if (dim <= 64) return tensor_backward < T, 64, kDropout ? 1 : 2, kDropout ? 64 : 32, 2, 32, kDropout, kPacked > ();
-  if (dim <= 96) return tensor_backward<T, 96, 1, 32, 2, 32, kDropout, kPacked>();
-  return tensor_backward<T, 128, 1, 32, 1, 32, kDropout, kPacked>();
+  if constexpr (std::is_same_v<T, float>) {
+    if (dim <= 32) return tensor_backward<T, 32, 2, 32, 2, 32, kDropout, kPacked>();
+    if (dim <= 64) return tensor_backward<T, 64, 1, 32, 1, 32, kDropout, kPacked>();
+    if (dim <= 96) return tensor_backward<T, 96, 1, 32, 1, 32, kDropout, kPacked>();
+    return tensor_backward<T, 128, 1, 16, 1, 16, kDropout, kPacked>();
+  } else {
+    if (dim <= 32) return tensor_backward<T, 32, 2, 32, 2, 32, kDropout, kPacked>();
+    if (dim <= 64) return tensor_backward < T, 64, kDropout ? 1 : 2, kDropout ? 64 : 32, 2, 32, kDropout, kPacked > ();
+    if (dim <= 96) return tensor_backward<T, 96, 1, 32, 2, 32, kDropout, kPacked>();
+    return tensor_backward<T, 128, 1, 32, 1, 32, kDropout, kPacked>();
+  }
 }
 
 template <typename T>
-Backward<T> choose_backward(const AttentionProblem& problem, bool packed) {
+Backward<T> choose_backward(const AttentionProblem& problem, bool packed, bool tf32) {
   const int dim = problem.head_dim;
-  if constexpr (!std::is_same_v<T, float>) {
-    const bool dropout = problem.probability > 0;
-    if (problem.vector && problem.cap == 0 && dim <= 128) {
-      if (packed) return tensor_backward<T, true, true>(dim);  // with and without dropout
-      return dropout ? tensor_backward<T, true, false>(dim) : tensor_backward<T, false, false>(dim);
-    }
+  if (tensor::takes<T>(problem, tf32)) {
+    if (packed) return tensor_backward<T, true, true>(dim);  // with and without dropout
+    return problem.probability > 0 ? tensor_backward<T, true, false>(dim) : tensor_backward<T, false, false>(dim);
   }
   if (dim <= 32) return plain_backward<T, 32, 64>();
   if (dim <= 64) return plain_backward<T, 64, 32>();
@@ -78,8 +83,9 @@ Backward<T> choose_backward(const AttentionProblem& problem, bool packed) {
 template <typename T>
 class AttentionBackward final : public Kernel {
  public:
-  AttentionBackward(const Context&, const OpView& op)
-      : problem_(op.input(1), op.attributes), backward_(choose_backward<T>(problem_, op.inputs.size() > 4)) {
+  AttentionBackward(const Context& context, const OpView& op)
+      : problem_(op.input(1), op.attributes),
+        backward_(choose_backward<T>(problem_, op.inputs.size() > 4, context.tf32)) {
     op.require_dtype(op.input(1).dtype, {0, 2, op.inputs.size()});
     op.require_dtype(DType::f32, {3});
     allow_shared_memory(backward_.keys.kernel, backward_.keys.shared_bytes);

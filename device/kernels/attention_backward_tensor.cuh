@@ -1,6 +1,6 @@
 // Attention backward on tensor cores: the same two kernels as in attention_backward_plain.cuh (formulas there). Every
 // product takes its left factor from registers or from rows that the warp owns, so warps never wait for one another's
-// results. Scores and gradients of scores are fp32, and are rounded to T where they enter a product.
+// results. Scores and gradients of scores are fp32, and are rounded to T (fp32 to TF32) where they enter a product.
 #pragma once
 
 #include "device/kernels/attention_statistics.cuh"
@@ -120,6 +120,12 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
     } else {
       wait_for_copies<0>();
     }
+    if (head == kv_head * problem.group() && i == begin) {
+      HeadRows::template round<Shape::kKeys>(keys);
+      HeadRows::template round<Shape::kKeys>(values);
+    }
+    HeadRows::template round<kQueries>(queries + stage * kTile);
+    HeadRows::template round<kQueries>(gradients + stage * kTile);
     __syncthreads();
     const int own_last = own_first + 16 * kBlocks - 1;  // keys
     if (i + kQueries > seen_rows.seers_begin(own_first) && i < seen_rows.seers_end(own_last)) {
@@ -250,6 +256,12 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
     } else {
       wait_for_copies<0>();
     }
+    if (j == begin) {
+      HeadRows::template round<Shape::kQueries>(queries);
+      HeadRows::template round<Shape::kQueries>(gradients);
+    }
+    HeadRows::template round<kKeys>(keys + stage * kTile);
+    HeadRows::template round<kKeys>(values + stage * kTile);
     __syncthreads();
     const int own_last = own_first + 16 * kBlocks - 1;
     if (j < seen_rows.end(own_last) && j + kKeys > seen_rows.first(own_first)) {

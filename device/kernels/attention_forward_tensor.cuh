@@ -1,7 +1,7 @@
 // Attention forward on tensor cores (T. Dao, "FlashAttention-2", 2023). A block of four warps owns 64 kBlocks queries
 // of one head, each warp 16 kBlocks of them; keys and values arrive kKeys at a time, the next ones while these are
-// used. Scores and their sums are fp32; weights e^(score - highest) are rounded to T for their product with the values,
-// after their sum was taken.
+// used. Scores and their sums are fp32; weights e^(score - highest) are rounded to T (fp32 to TF32) for their product
+// with the values, after their sum was taken.
 #pragma once
 
 #include "device/kernels/attention_tensor.cuh"
@@ -152,6 +152,9 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
     } else {
       wait_for_copies<0>();
     }
+    if (j == begin) HeadRows::template round<kQueries>(queries);
+    HeadRows::template round<kKeys>(keys + stage * kTile);
+    HeadRows::template round<kKeys>(values + stage * kTile);
     __syncthreads();
     const int own_last = own_first + 16 * kBlocks - 1;
     if (j < seen_rows.end(own_last) && j + kKeys > seen_rows.first(own_first)) {

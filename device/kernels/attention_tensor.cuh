@@ -1,5 +1,7 @@
-// What the tensor-core attention kernels share: tiles of 16-bit rows in shared memory and products of them by
-// m16n8k16 (device/kernels/common/ptx.cuh), which a warp does on rows of its own.
+// What the tensor-core attention kernels share: tiles of rows in shared memory and products of them, which a warp does
+// on rows of its own: by m16n8k16 where elements have 16 bits, by m16n8k8 where they are fp32 that becomes TF32
+// (device/kernels/common/ptx.cuh). to_tf32() rounds each factor: what comes from device memory once, when it has
+// arrived in shared memory, and what was computed when it enters a product.
 #pragma once
 
 #include <type_traits>
@@ -14,9 +16,20 @@ namespace l2l::device::cuda::tensor {
 inline constexpr int kWarps = 4;
 inline constexpr int kThreads = 32 * kWarps;
 
+// Whether these kernels serve elements of type T: 16-bit ones, and fp32 where it may become TF32.
+template <typename T>
+bool takes(const AttentionProblem& problem, bool tf32) {
+  const bool type = tf32 || !std::is_same_v<T, float>;
+  return type && problem.vector && problem.cap == 0 && problem.head_dim <= 128;
+}
+
 __device__ inline int lane_group() { return static_cast<int>(threadIdx.x % 32) / 4; }  // g of ptx.cuh
 __device__ inline int lane_in_group() { return static_cast<int>(threadIdx.x % 4); }    // t
 __device__ inline int warp_index() { return static_cast<int>(threadIdx.x / 32); }
+
+// Columns of the left factor of multiply_add<T>: 32 bytes.
+template <typename T>
+inline constexpr int kDepth = 32 / static_cast<int>(sizeof(T));
 
 // Two values as neighbours in a register, `first` in the low half.
 template <typename T>
@@ -51,24 +64,36 @@ struct Sums {
     }
   }
 
-  // The 16 columns from 16 k of block m, rounded to T, as the left factor of the next product.
+  // The kDepth<T> columns of step k of block m, rounded to T (of fp32, to TF32), as the left factor of the next
+  // product. TF32 wants columns t and t + 4 where a lane has 2 t and 2 t + 1: these stand in for them, and the rows of
+  // the right factor change places in the same way (Rows::load_transposed), which leaves the product as it is.
   template <typename T>
   __device__ void as_left(std::uint32_t (&a)[4], int m, int k) const {
-    a[0] = pack<T>(tiles[m][2 * k][0], tiles[m][2 * k][1]);
-    a[1] = pack<T>(tiles[m][2 * k][2], tiles[m][2 * k][3]);
-    a[2] = pack<T>(tiles[m][2 * k + 1][0], tiles[m][2 * k + 1][1]);
-    a[3] = pack<T>(tiles[m][2 * k + 1][2], tiles[m][2 * k + 1][3]);
+    if constexpr (std::is_same_v<T, float>) {
+#pragma unroll
+      for (int q = 0; q < 4; ++q) a[q] = __float_as_uint(to_tf32(tiles[m][k][q % 2 * 2 + q / 2]));
+    } else {
+      a[0] = pack<T>(tiles[m][2 * k][0], tiles[m][2 * k][1]);
+      a[1] = pack<T>(tiles[m][2 * k][2], tiles[m][2 * k][3]);
+      a[2] = pack<T>(tiles[m][2 * k + 1][0], tiles[m][2 * k + 1][1]);
+      a[3] = pack<T>(tiles[m][2 * k + 1][2], tiles[m][2 * k + 1][3]);
+    }
   }
 };
 
-// Rows of a head in shared memory, zeros behind head_dim; in device memory heads begin on 16 bytes. Rows are 16 bytes
-// apart modulo 128, so that the eight rows of a matrix lie in different banks: loads of fragments and 16-byte copies
-// have no conflicts.
+// Rows of a head in shared memory, zeros behind head_dim; in device memory heads begin on 16 bytes. The eight rows of a
+// matrix lie in different banks, so that loads of fragments and 16-byte copies have no conflicts: 16-bit rows are 16
+// bytes apart modulo 128; fp32 rows, for which shared memory is scarce, have no gaps: their 16-byte chunks change
+// places instead, by the last three bits of the row.
 template <typename T, int kDim>
 struct Rows {
-  static constexpr int kStride = kDim + 8;
-  static_assert(kDim % 16 == 0 && (kStride * sizeof(T) / 16) % 2 == 1);
-  static constexpr int kChunks = kDim / 8;
+  static constexpr bool kTf32 = std::is_same_v<T, float>;
+  static constexpr int kStride = kTf32 ? kDim : kDim + 8;
+  static_assert(kTf32 ? kDim % 32 == 0 : kDim % 16 == 0 && (kStride * sizeof(T) / 16) % 2 == 1);
+  static constexpr int kChunks = kDim / kPack<T>;
+
+  // Where in a row its element `column` is.
+  __device__ static int place(int row, int column) { return kTf32 ? column ^ (row & 7) * 4 : column; }
 
   // Begins to load `kRows` rows, `stride` elements apart in device memory; zeros behind `valid` rows and head_dim
   // columns. Visible after wait_for_copies() and a barrier.
@@ -79,16 +104,48 @@ struct Rows {
 #pragma unroll 2
     for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
       const int chunk = i * kThreads + static_cast<int>(threadIdx.x);
-      const int row = chunk / kChunks, d = chunk % kChunks * 8;
+      const int row = chunk / kChunks, d = chunk % kChunks * kPack<T>;
       const bool inside = row < valid && d < head_dim;
-      copy_async<16>(rows + row * kStride + d, source + (inside ? row * row_stride + d : 0), inside);
+      copy_async<16>(rows + row * kStride + place(row, d), source + (inside ? row * row_stride + d : 0), inside);
     }
   }
 
-  // Left factor [16 rows from `row`][16 columns from 16 k].
+  // Rounds what this thread has loaded of fp32 rows; after wait_for_copies(), before the barrier.
+  template <int kRows>
+  __device__ static void round(T* rows) {
+    if constexpr (kTf32) {
+#pragma unroll 4
+      for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
+        const int chunk = i * kThreads + static_cast<int>(threadIdx.x);
+        const int row = chunk / kChunks;
+        T* const own = rows + row * kStride + place(row, chunk % kChunks * kPack<T>);
+        Pack<T> pack = load_pack(own);
+#pragma unroll
+        for (int k = 0; k < kPack<T>; ++k) pack.elements[k] = to_tf32(pack.elements[k]);
+        store_pack(own, pack);
+      }
+    }
+  }
+
+  // Left factor [16 rows from `row`, a multiple of 16][kDepth<T> columns of step k].
   __device__ static void left(std::uint32_t (&a)[4], const T* rows, int row, int k) {
     const int lane = static_cast<int>(threadIdx.x % 32);
-    load_matrices(a, rows + (row + lane % 16) * kStride + 16 * k + lane / 16 * 8);
+    const T* const own = rows + (row + lane % 16) * kStride;
+    if constexpr (kTf32) {
+      load_matrices(a, own + place(lane, 8 * k + lane / 16 * 4));
+    } else {
+      load_matrices(a, own + 16 * k + lane / 16 * 8);
+    }
+  }
+
+  // What load_matrices_transposed() is for 16-bit rows: of fp32 rows 8 k to 8 k + 7, in the order of Sums::as_left(),
+  // two right factors: columns from 16 n and the next eight. For each register a warp reads all 32 banks once.
+  __device__ static void load_transposed(std::uint32_t (&b)[4], const float* rows, int k, int n) {
+#pragma unroll
+    for (int q = 0; q < 4; ++q) {
+      const int row = 8 * k + 2 * lane_in_group() + q % 2, column = 16 * n + q / 2 * 8 + lane_group();
+      b[q] = __float_as_uint(rows[row * kStride + place(row, column)]);
+    }
   }
 
   // result = left [kBlocks * 16 rows] times right [kRightRows]^T: dot products of rows. `fragment(a, m, k)` gives the
@@ -96,17 +153,17 @@ struct Rows {
   template <int kBlocks, int kRightRows, typename Fragment>
   __device__ static void dot_products(Sums<kBlocks, kRightRows>& result, const T* right, Fragment fragment) {
     result.clear();
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    const T* const own = right + (lane / 16 * 8 + lane % 8) * kStride + lane / 8 % 2 * 8;
+    const int lane = static_cast<int>(threadIdx.x % 32), column = lane / 8 % 2 * kPack<T>;
+    const T* const own = right + (lane / 16 * 8 + lane % 8) * kStride + (kTf32 ? 0 : column);
 #pragma unroll
-    for (int k = 0; k < kDim / 16; ++k) {
+    for (int k = 0; k < kDim / kDepth<T>; ++k) {
       std::uint32_t a[kBlocks][4];
 #pragma unroll
       for (int m = 0; m < kBlocks; ++m) fragment(a[m], m, k);
 #pragma unroll
       for (int n = 0; n < kRightRows / 16; ++n) {
         std::uint32_t b[4];
-        load_matrices(b, own + 16 * n * kStride + 16 * k);
+        load_matrices(b, own + 16 * n * kStride + (kTf32 ? place(lane, 8 * k + column) : 16 * k));
 #pragma unroll
         for (int m = 0; m < kBlocks; ++m) {
           multiply_add<T>(result.tiles[m][2 * n], a[m], b[0], b[1]);
@@ -116,20 +173,24 @@ struct Rows {
     }
   }
 
-  // sums += weights [kBlocks * 16 rows][kWeights] times right [kWeights rows][kDim], weights rounded to T.
+  // sums += weights [kBlocks * 16 rows][kWeights] times right [kWeights rows][kDim], weights rounded to T, or TF32.
   template <int kBlocks, int kWeights>
   __device__ static void accumulate(Sums<kBlocks, kDim>& sums, const Sums<kBlocks, kWeights>& weights, const T* right) {
     const int lane = static_cast<int>(threadIdx.x % 32);
-    const T* const own = right + (lane / 8 % 2 * 8 + lane % 8) * kStride + lane / 16 * 8;
+    [[maybe_unused]] const T* const own = right + (lane / 8 % 2 * 8 + lane % 8) * kStride + lane / 16 * 8;
 #pragma unroll
-    for (int k = 0; k < kWeights / 16; ++k) {
+    for (int k = 0; k < kWeights / kDepth<T>; ++k) {
       std::uint32_t a[kBlocks][4];
 #pragma unroll
       for (int m = 0; m < kBlocks; ++m) weights.template as_left<T>(a[m], m, k);
 #pragma unroll
       for (int n = 0; n < kDim / 16; ++n) {
         std::uint32_t b[4];
-        load_matrices_transposed(b, own + 16 * k * kStride + 16 * n);
+        if constexpr (kTf32) {
+          load_transposed(b, right, k, n);
+        } else {
+          load_matrices_transposed(b, own + 16 * k * kStride + 16 * n);
+        }
 #pragma unroll
         for (int m = 0; m < kBlocks; ++m) {
           multiply_add<T>(sums.tiles[m][2 * n], a[m], b[0], b[1]);
@@ -150,21 +211,26 @@ struct Rows {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const float scale = factor(m, half);
-        T* const to = staging + (16 * m + 8 * half + lane_group()) * kStride + 2 * lane_in_group();
+        T* const to = staging + (16 * m + 8 * half + lane_group()) * kStride;
 #pragma unroll
         for (int n = 0; n < kDim / 8; ++n) {
-          const std::uint32_t pair =
-              pack<T>(sums.tiles[m][n][2 * half] * scale, sums.tiles[m][n][2 * half + 1] * scale);
-          *reinterpret_cast<std::uint32_t*>(to + 8 * n) = pair;
+          const float first = sums.tiles[m][n][2 * half] * scale, second = sums.tiles[m][n][2 * half + 1] * scale;
+          if constexpr (kTf32) {
+            T* const pair = to + place(lane_group(), 8 * n + 2 * lane_in_group());
+            *reinterpret_cast<float2*>(pair) = make_float2(first, second);
+          } else {
+            const std::uint32_t pair = pack<T>(first, second);
+            *reinterpret_cast<std::uint32_t*>(to + 2 * lane_in_group() + 8 * n) = pair;
+          }
         }
       }
     }
     __syncwarp();
     const int lane = static_cast<int>(threadIdx.x % 32);
     for (int chunk = lane; chunk < 16 * kBlocks * kChunks; chunk += 32) {
-      const int row = chunk / kChunks, d = chunk % kChunks * 8;
+      const int row = chunk / kChunks, d = chunk % kChunks * kPack<T>;
       if (row >= valid || d >= head_dim) continue;
-      store_pack(destination + row * stride + d, load_pack(staging + row * kStride + d));
+      store_pack(destination + row * stride + d, load_pack(staging + row * kStride + place(row, d)));
     }
   }
 };

@@ -424,7 +424,8 @@ TEST_F(CudaEmulated, ARunGoesOnWithoutMemoryForGraphs) {
   EXPECT_EQ(said.find("graphs"), said.rfind("graphs")) << said;
 }
 
-// Products of fp32 on tensor cores: other bits, the same ones however a run is executed, and losses nearby.
+// Products and attention of fp32 on tensor cores: other bits, the same ones however a run is executed, and losses
+// nearby.
 TEST_F(CudaEmulated, Tf32ChangesBitsOnlyWhereItIsAskedFor) {
   const auto run = [&](const char* kind, const char* execution, bool tf32) {
     Options options = this->options(kind, execution, "host");

@@ -27,9 +27,9 @@ struct Context {
   std::size_t shared_memory_per_block = 0;  // bytes, after opting in
   cublasLtHandle_t cublas_lt = nullptr;     // nullptr: matrix products are our own kernel's
   ProductChoices* products = nullptr;       // algorithms of that library; nullptr: the first that it proposes
-  bool tf32 = false;                        // products of fp32 by TF32: ten bits of each factor's mantissa
-  Bytes logits = Bytes{256} << 20;          // the most that a loss keeps at once (device/kernels/logit_panels.h)
-  bool cudnn = true;                        // attention may be cuDNN's; false: always our own kernels
+  bool tf32 = false;                // products of fp32, attention's too, by TF32: ten bits of each factor's mantissa
+  Bytes logits = Bytes{256} << 20;  // the most that a loss keeps at once (device/kernels/logit_panels.h)
+  bool cudnn = true;                // attention may be cuDNN's; false: always our own kernels
   // The most that the backward pass of cuDNN's attention may take beside its operands: its deterministic algorithm
   // keeps the gradients of all scores, [sequences, heads, sequence, sequence] of 16 bits.
   Bytes attention_workspace = Bytes{2} << 30;

@@ -50,7 +50,7 @@ cuda::Context& cuda_context() {
   return made;
 }
 
-bool rounds_attention_weights(DType dtype) { return dtype != DType::f32; }
+bool rounds_attention_weights(DType dtype) { return dtype != DType::f32 || cuda_context().tf32; }
 
 std::vector<int> variants() { return cuda_variants(); }
 
