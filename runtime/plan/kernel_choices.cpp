@@ -11,6 +11,10 @@ KernelChoices kernel_choices(const std::vector<std::shared_ptr<device::Device>>&
   return choices;
 }
 
+void take_kernels_of_first(device::Device& device, const std::vector<std::shared_ptr<device::Device>>& devices) {
+  if (&device != devices.front().get()) device.take_kernel_choices(devices.front()->kernel_choices());
+}
+
 KernelChoices merged(KernelChoices first, const KernelChoices& second) {
   for (const auto& [device, kernels] : second) first[device].insert(kernels.begin(), kernels.end());
   return first;

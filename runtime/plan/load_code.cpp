@@ -2,6 +2,7 @@
 
 #include "core/fault_point.h"
 #include "l2l/errors.h"
+#include "runtime/plan/kernel_choices.h"
 #include "runtime/plan/programs.h"
 
 namespace l2l::runtime {
@@ -40,6 +41,7 @@ void load_code(const std::vector<std::shared_ptr<device::Device>>& devices, cons
   if (fault_point("plan.load_no_code")) return;
   for (const auto& device : devices) {
     if (device->uses_host_memory()) continue;
+    take_kernels_of_first(*device, devices);
     const Programs programs(*device, model, execution.gradients, execution.parts, execution.summing());
     const auto stream = device->create_stream("first run");
     try {

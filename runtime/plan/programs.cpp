@@ -6,6 +6,7 @@
 #include "core/fault_point.h"
 #include "eps/parameter_store.h"
 #include "l2l/errors.h"
+#include "runtime/plan/kernel_choices.h"
 #include "transfer/gradient_drain.h"
 
 namespace l2l::runtime {
@@ -112,7 +113,7 @@ std::vector<std::unique_ptr<Programs>> compile(const std::vector<std::shared_ptr
                                                DType gradients, int parts, int summing) {
   std::vector<std::unique_ptr<Programs>> programs;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    if (i > 0) devices[i]->take_kernel_choices(devices.front()->kernel_choices());
+    take_kernels_of_first(*devices[i], devices);
     programs.push_back(std::make_unique<Programs>(*devices[i], model_of(i), gradients, parts, summing));
   }
   return programs;

@@ -100,6 +100,14 @@ class SampleTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("checkpoints: holds no complete checkpoint (step-...); there are some in checkpoints/run\n", done.stderr)
 
+    def test_a_run_whose_layers_were_split_over_devices_is_sampled_on_one(self):
+        settings = ["device.count=2", "device.tensor=2", 'checkpoint.directory="split"']
+        subprocess.run([TOOLS / "l2l-train", "run.toml", "--quiet", *(a for s in settings for a in ("--set", s))], cwd=self.path, check=True,
+                       capture_output=True)
+        arguments = ["--prompt", "die ", "--tokens", "20", *GREEDY]
+        done = subprocess.run([TOOLS / "l2l-sample", "split", *arguments], cwd=self.path, capture_output=True, timeout=300, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, self.sample(*arguments)[0]), done.stderr)
+
     def test_a_prompt_that_is_cut_says_so(self):
         (self.path / "prompts.txt").write_text("die\n" + "der " * 9 + "\n" + "für " * 9 + "\n")
         for arguments, message in ((["--prompt", "x" * 20], "the prompt has 20 tokens: the model reads the last 16\n"),
