@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "device/barrier.h"
@@ -19,8 +21,8 @@ class TensorGroup {
   int members() const { return static_cast<int>(given_.size()); }
 
   // Gives `own` to the others and calls read(all), with what each member gave, when all have; returns when all have
-  // read, so that `own` may change. All members make the same calls in the same order. Throws DeviceError after
-  // abort().
+  // read, so that `own` may change. All members make the same calls in the same order. After abort() it throws what
+  // that was given; others may then still read `own`, until their streams are idle.
   template <typename Read>
   void exchange(int member, const std::byte* own, const Read& read) {
     given_[static_cast<std::size_t>(member)] = own;
@@ -29,8 +31,9 @@ class TensorGroup {
     barrier_.arrive_and_wait();
   }
 
-  // For a run that has failed on some device, for which the others would wait for ever.
-  void abort() noexcept { barrier_.abort(); }
+  // For a run that has failed on some device, for which the others would wait for ever; `cause`, where it is known, is
+  // what they then throw.
+  void abort(std::exception_ptr cause = nullptr) noexcept { barrier_.abort(std::move(cause)); }
 
  private:
   std::vector<const std::byte*> given_;  // each written by its member before, and read by all after they have met

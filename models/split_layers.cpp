@@ -44,7 +44,8 @@ void check_split(const TransformerShape& shape) {
   TransformerShape last = shape;
   last.shard.index = shape.shard.count - 1;
   if (own_tokens(last).count < 1) {
-    throw BadInput("a vocabulary of " + std::to_string(shape.vocabulary) + " tokens cannot be split" + over);
+    throw BadInput("a vocabulary of " + std::to_string(shape.vocabulary) + " tokens cannot be split" + over +
+                   ", each with a multiple of 8 tokens but for the last");
   }
 }
 
@@ -60,8 +61,7 @@ std::optional<ValueId> bias_of_sums(LayerWeights& weights, const std::string& na
 TokenRange own_tokens(const TransformerShape& shape) {
   const std::int64_t count = shape.shard.count, index = shape.shard.index;
   if (count == 1) return {0, shape.vocabulary};
-  const auto share = static_cast<std::int64_t>(
-      align_up(static_cast<Bytes>((shape.vocabulary + count - 1) / count), ParameterList::kAlignment));
+  const std::int64_t share = compiler::largest_token_share(shape.vocabulary, count);
   return {index * share, std::min(share, shape.vocabulary - index * share)};
 }
 

@@ -138,9 +138,9 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
                                                failure, plan.peers.weights.get(), model_.shares ? &shares_ : nullptr);
   const HostStaging host = host_staging(model_, plan.execution);
   const BufferView squares{pinned_.allocate(host.squares, "norms of gradients"), host.squares};
-  gradients_ = std::make_unique<transfer::GradientDrain>(link_, store, parts.views(ArenaPart::drain, arena), squares,
-                                                         gradient_slices(model_, plan.execution), failure,
-                                                         device_sums(), transfer::DrainShares{&shares_, group});
+  gradients_ = std::make_unique<transfer::GradientDrain>(
+      link_, store, parts.views(ArenaPart::drain, arena), squares, gradient_slices(model_, plan.execution), failure,
+      device_sums(), transfer::DrainShares{group ? &shares_ : nullptr, group});
   const BufferView staging{pinned_.allocate(host.batch, "batch staging"), host.batch};
   minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches,
                                                plan.options.model.sequence, staging);

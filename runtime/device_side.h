@@ -39,24 +39,26 @@ using TakeValues = std::function<void(std::int64_t row, std::int64_t column, std
 // Thread-bound: the device's relay thread.
 class DeviceSide {
  public:
-  // For device `index` of `plan`. `plan`, `store` and `failure` must outlive this object.
-  // `group`: to which the device brings its gradients, where layers are split over devices.
+  // For device `index` of `plan`. `plan`, `store` and `failure` must outlive this object, and so must `group`, to which
+  // the device brings its gradients where layers are split.
   DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& store, Failure& failure,
              transfer::GroupGradients* group = nullptr);
   // Waits until the compute stream is done. Call failure.fail() first, so that no other thread waits for ever.
   ~DeviceSide();
 
-  // Ends the transfer of weights and gradients; after a failure, or between passes. Where devices exchange, none may
-  // free its memory before all have ended it.
-  void stop_transfers() {
+  // Ends the transfer of weights and gradients, and waits until the compute stream is done; after a failure, or between
+  // passes. Where devices exchange, none may free its memory before all have ended.
+  void stop() {
     weights_->stop();
     gradients_->stop();
+    link_.quiesce(runner_->compute());
   }
 
   // Between steps: the plan's model has other blocks.
   void exchange_blocks();
 
-  // Of a device that shares its microbatches with `first`: before each pass it takes that one's.
+  // Of a device that shares its microbatches with `first`: each pass begins by copying them from that one's staging
+  // memory, which nobody changes during a pass.
   void follow(const DeviceSide& first) { first_ = &first; }
 
   // Forward and backward pass of this device's microbatches with weights of version pass.step. Waits for their losses.

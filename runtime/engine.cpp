@@ -44,8 +44,8 @@ Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights, R
   }
   minibatch_ = std::make_unique<Minibatch>(std::move(parts), ranks_);
   // Both at once: what ends one may wait for the GPU, on which the other's calls still run.
-  exchange_abort_ = failure_.on_failure([peers = plan.peers, groups = plan.tensor_groups] {
-    for (const auto& group : groups) group->abort();
+  exchange_abort_ = failure_.on_failure([peers = plan.peers] {
+    for (const auto& group : peers.tensor) group->abort();
     std::jthread other;
     if (peers.weights && peers.gradients) other = std::jthread([&] { peers.weights->abort(); });
     if (peers.weights && !peers.gradients) peers.weights->abort();
@@ -66,7 +66,7 @@ Engine::~Engine() {
   ranks_.watch(nullptr);
   if (!failure_.failed()) exchange_abort_.reset();  // other runs of the same devices may follow
   failure_.fail(std::make_exception_ptr(Error("the run has ended")));
-  for (const auto& side : sides_) side->stop_transfers();  // devices may still read each other's memory
+  for (const auto& side : sides_) side->stop();  // devices may still read each other's memory
 }
 
 template <typename Body>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error_place.h"
 #include "core/philox.h"
 #include "runtime/sampling.h"
 
@@ -108,15 +109,12 @@ class NextLogits {
   const bool uses_cache_;
 };
 
-}  // namespace
-
-namespace {
-
 void check_whole_layers(const RunPlan& plan) {
   if (plan.execution.tensor == 1) return;
   throw BadInput("device.tensor = " + std::to_string(plan.execution.tensor) +
-                 ": logits of layers that are split over devices are not built; a checkpoint of the run loads with "
-                 "device.tensor = 1, too");
+                     ": logits of layers that are split over devices are not built; a checkpoint of the run loads with "
+                     "device.tensor = 1, too",
+                 of_key("device.tensor"));
 }
 
 }  // namespace

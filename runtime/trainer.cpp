@@ -48,7 +48,7 @@ bool may_differ(const runtime::Key& key) {
   if (std::holds_alternative<runtime::PathField>(key.field)) return true;
   if (key.section == "distributed") return key.name != "wire";
   if (key.section == "data") return is_one_of({"train", "source", "validation", "threads"});
-  if (key.section == "device") return !is_one_of({"count", "execution"});
+  if (key.section == "device") return !is_one_of({"count", "execution", "tensor"});
   if (key.section == "transfer") return is_one_of({"prefetch", "link_bandwidth", "resident_layers"});
   return key.section == "eps" || key.section == "recompute";
 }

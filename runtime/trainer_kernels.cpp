@@ -20,6 +20,7 @@ void Trainer::Implementation::use_kernels(const KernelChoices& choices, const st
   if (!engine) {
     if (!plan.take_kernels(choices)) return;
     log(LogLevel::info, "programs are compiled again with the kernels of " + whose + ", since bits depend on them");
+    if (generation) generation = std::make_unique<runtime::GenerationPlan>(plan, generation->shape());
     count_memory();
     runtime::check_limits(plan, contract, runtime::Advice::planned);
   } else if (plan.has_other_kernels(choices)) {

@@ -49,9 +49,9 @@ class GroupGradients {
 
   eps::ParameterStore& store_;
   const int contributor_, members_;
-  const ModelLayout& layout_;
   const Bytes gradient_;
   Failure& failure_;
+  std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> padding_;  // by layer; constant after construction
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<LayerIndex, Open> open_;  // guarded by mutex_

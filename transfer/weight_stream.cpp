@@ -5,6 +5,7 @@
 
 #include "core/activity.h"
 #include "core/fault_point.h"
+#include "l2l/errors.h"
 
 namespace l2l::transfer {
 namespace {
@@ -203,6 +204,8 @@ void WeightStream::copy_share(const eps::WeightLease& lease, LayerIndex layer, d
     const auto part = std::ranges::find_if(lease.parts(), [&](const eps::WirePart& each) {
       return from >= each.offset && from < each.offset + each.bytes;
     });
+    if (part == lease.parts().end())
+      throw Error("a share of layer " + std::to_string(layer) + " lies outside its wire");
     link_.rows_to_device(Traffic::weights, *stream_,
                          {.destination = slot.data + static_cast<Bytes>(block.own) * shares_->wire,
                           .destination_stride = static_cast<Bytes>(block.own_stride) * shares_->wire,

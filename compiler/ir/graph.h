@@ -99,6 +99,11 @@ struct Shard {
   bool operator==(const Shard&) const = default;
 };
 
+// Tokens of a split table that every device has, but for the last, which may have fewer: a multiple of 8.
+constexpr std::int64_t largest_token_share(std::int64_t vocabulary, std::int64_t devices) {
+  return ((vocabulary + devices - 1) / devices + 7) / 8 * 8;
+}
+
 // Attributes that an op's kind does not use are ignored.
 struct Attributes {
   bool transpose_a = false;  // matmul

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"full", "none", "selective", "min_cut"};
 
-// Ops whose work grows faster than their operands, and sums over devices.
+// Ops that must not run again: sums over devices, and those whose work grows faster than their operands.
 bool is_costly(OpKind kind) {
   return kind == OpKind::reduce_scatter_rows || kind == OpKind::matmul || kind == OpKind::attention ||
          kind == OpKind::attention_probabilities || kind == OpKind::attention_mix || kind == OpKind::depthwise;

@@ -134,8 +134,9 @@ void HostStream::execute(const Entry& entry, const StreamTrack& track) {
     if (const auto* launch = std::get_if<LaunchCommand>(&command)) run(*launch, track, label);
     if (const auto* call = std::get_if<CallCommand>(&command)) call->function();
   } catch (...) {
-    shared_->failure.fail(named_exception(name_));
-    if (shared_->tensor.group) shared_->tensor.group->abort();  // the others wait for what is no longer launched
+    const std::exception_ptr error = named_exception(name_);
+    shared_->failure.fail(error);
+    if (shared_->tensor.group) shared_->tensor.group->abort(error);  // the others wait for what is no longer launched
   }
 }
 

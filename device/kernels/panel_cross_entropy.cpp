@@ -90,7 +90,8 @@ void LogitPanels::set_tokens(std::int64_t vocabulary) {
 
 LogitPanels LogitPanels::of_share(const OpView& op) {
   const std::int64_t own = op.input(1).shape[0], count = op.attributes.shard.count;
-  LogitPanels panels(op.input(0).shape[0], count > 1 ? (op.attributes.vocabulary + count - 1) / count : own);
+  LogitPanels panels(op.input(0).shape[0],
+                     count > 1 ? compiler::largest_token_share(op.attributes.vocabulary, count) : own);
   panels.set_tokens(own);
   return panels;
 }

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kTile* kTile) plain_product(const T* a, const 
 template <typename T, typename Y>
 void enqueue(const PlainProduct& product, const MatmulOperands& operands, cudaStream_t stream) {
   const std::int64_t tiles = (product.m + kTile - 1) / kTile * ((product.n + kTile - 1) / kTile);
-  launch("plain_product", plain_product<T, Y>, {ceil_div(tiles, 1), kTile * kTile}, stream,
+  launch("plain_product", plain_product<T, Y>, {static_cast<unsigned int>(tiles), kTile * kTile}, stream,
          reinterpret_cast<const T*>(operands.a), reinterpret_cast<const T*>(operands.b),
          reinterpret_cast<Y*>(operands.y), product);
 }

@@ -6,7 +6,7 @@
 namespace l2l::device::kernels {
 namespace {
 
-// What a device may overwrite when it returns, the others have read.
+// When it returns, the others have read the device's x.
 template <typename T>
 class ReduceScatterRows final : public Kernel {
  public:

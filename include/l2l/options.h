@@ -272,7 +272,7 @@ struct PrecisionOptions {
   double loss_scale = 0;
   std::int64_t loss_scale_growth = 2000;  // a dynamic scale doubles after so many steps in a row without an overflow
   // cuda, with compute = "fp32": matrix products on tensor cores, by TF32: ten bits of each factor's mantissa, sums in
-  // fp32; also those of attention whose heads have at most 128 elements, a multiple of 4, and whose scores no cap. The
+  // fp32; also those of attention whose heads have at most 128 elements, a multiple of 4, and whose scores are not capped. The
   // rest stays fp32, and so does all that the host device computes.
   bool tf32 = false;
 };
@@ -284,6 +284,8 @@ struct DeviceOptions {
   // Devices over which each layer is split (tensor and sequence parallelism), a divisor of `count`; they share
   // microbatches. Devices in host memory only, so far.
   std::int64_t tensor = 1;
+  // Of devices that share layers; 1 where the two do not fit together.
+  std::int64_t groups() const { return tensor > 0 && count >= tensor ? count / tensor : 1; }
   // How a layer's weights come to several devices. "whole": each copies all of them out of host memory. "gathered":
   // each copies its part, and the devices gather the others' from each other, which needs NCCL on GPUs. "auto":
   // gathered on GPUs that can, else whole. The bits do not depend on it.

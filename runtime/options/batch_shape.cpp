@@ -155,10 +155,9 @@ std::int64_t shares_of(const BatchOptions& batch, std::int64_t devices) {
 bool leaves_micro_batch(const Options& options) { return options.batch.micro_batch == BatchOptions::kChosen; }
 
 std::optional<std::int64_t> micro_batch_to_keep(const Options& options, const Options& saved) {
-  const BatchOptions batch = resolved(saved.batch, saved.device.count / saved.device.tensor);
+  const BatchOptions batch = resolved(saved.batch, saved.device.groups());
   if (batch.minibatch != options.batch.minibatch) return std::nullopt;
-  if (batch.minibatch % (shares_of(options.batch, options.device.count / options.device.tensor) * batch.micro_batch) !=
-      0)
+  if (batch.minibatch % (shares_of(options.batch, options.device.groups()) * batch.micro_batch) != 0)
     return std::nullopt;
   return batch.micro_batch;
 }

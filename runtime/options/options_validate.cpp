@@ -316,6 +316,13 @@ void check_tensor_parallel(const Options& options) {
                        ": layers are split over groups of as many devices; set device.count to a multiple",
                    of_key("device.tensor"));
   }
+  const std::int64_t microbatches = options.batch.micro_batches, groups = options.device.groups();
+  if (microbatches % groups != 0) {
+    throw BadInput("batch.micro_batches = " + std::to_string(microbatches) +
+                       " is not divisible by device.count / device.tensor = " + std::to_string(groups) +
+                       ": each group of devices takes as many",
+                   of_key("batch.micro_batches"));
+  }
   const auto refuse = [&](bool is_so, const char* what) {
     if (is_so) throw BadInput(key + " beside " + what + " is not built", of_key("device.tensor"));
   };
@@ -324,6 +331,8 @@ void check_tensor_parallel(const Options& options) {
   refuse(options.device.sums == "devices", "device.sums = \"devices\"");
   refuse(options.distributed.wire == "sharded", "distributed.wire = \"sharded\"");
   refuse(options.batch.parts > 0, "batch.parts");
+  refuse(options.transfer.vocabulary_chunk > 0 && options.transfer.vocabulary_chunk < options.model.vocabulary,
+         "transfer.vocabulary_chunk below model.vocabulary");
   refuse(options.recompute.policy == "budget" || options.recompute.budget > 0, "recompute.budget");
   refuse(options.batch.micro_batch == BatchOptions::kChosen, "batch.micro_batch = \"auto\"");
 }
@@ -333,7 +342,7 @@ void check_all(const Options& given) {
   for (const runtime::Key& key : runtime::option_keys(copy)) runtime::check_value(key);
   const Options options = runtime::with_pretrained_model(given);
   check_tensor_parallel(options);
-  const BatchOptions batch = runtime::resolved(options.batch, options.device.count / options.device.tensor);
+  const BatchOptions batch = runtime::resolved(options.batch, options.device.groups());
   runtime::check_image_options(given, options, batch);
   models::check_model(options.model);
   check_sizes(options.model, batch);

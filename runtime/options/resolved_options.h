@@ -33,7 +33,7 @@ struct ResolvedOptions : Options {
   double network = 0;
 
   // That share the microbatches of all ranks; those over which layers are split count as one.
-  std::int64_t all_devices() const { return device.count / device.tensor * rank.count; }
+  std::int64_t all_devices() const { return device.groups() * rank.count; }
   // Of each of these.
   int device_microbatches() const { return static_cast<int>(batch.micro_batches / all_devices()); }
 };

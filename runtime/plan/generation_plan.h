@@ -56,6 +56,7 @@ class GenerationPlan {
   // For device 0 of `parts`. Throws BadInput where the model has no such graphs (can_cache()).
   GenerationPlan(const RunParts& parts, const GenerationShape& shape);
 
+  const GenerationShape& shape() const { return shape_; }
   std::int64_t texts() const { return shape_.prompts; }
   std::int64_t capacity() const { return capacity_; }              // rows of each text in the cache
   std::int64_t longest() const { return longest_; }                // rows of a text that are taken at once

@@ -11,9 +11,10 @@
 
 namespace l2l::runtime {
 
-// Runs every program of `model` once on each device that has memory of its own, on zeros: the driver loads a kernel
-// when it is first launched, with memory for what its registers do not hold. `execution`: without placements of blocks.
-// Programs whose memory the device does not have stay for later: their run will be refused. Waits. Throws DeviceError.
+// Runs the programs of `model`, whose blocks keep nothing yet, once on each device that has memory of its own, on
+// zeros: the driver loads a kernel when it is first launched, with memory for what its registers do not hold.
+// `execution`: without placements of blocks. Programs whose memory the device does not have stay for later: their run
+// will be refused. Waits. Throws DeviceError.
 void load_code(const std::vector<std::shared_ptr<device::Device>>& devices, const models::Model& model,
                const ExecutionPlan& execution);
 

@@ -183,7 +183,7 @@ eps::StoreOptions store_options(const RunParts& parts) {
   store.moments = optimizers::parse_moment_formats(options.optimizer.moments);
   store.loss_scaling = options.precision.compute == "fp16";
   store.placement = parts.placement;
-  store.devices = static_cast<int>(options.device.count / options.device.tensor);
+  store.devices = static_cast<int>(options.device.groups());
   store.devices_sum = parts.peers.gradients != nullptr;
   store.rank = options.rank;
   store.microbatches = options.device_microbatches();
@@ -202,7 +202,7 @@ ExecutionPlan execution_plan(const RunParts& parts) {
   ExecutionPlan plan;
   plan.execution = options.device.execution == "resident" ? Execution::resident : Execution::relay;
   plan.tensor = static_cast<int>(options.device.tensor);
-  plan.devices = static_cast<int>(options.device.count) / plan.tensor;
+  plan.devices = static_cast<int>(options.device.groups());
   plan.first_device = options.rank.index * plan.devices;
   plan.gathers = parts.peers.weights != nullptr;
   plan.sums = parts.peers.gradients != nullptr;
@@ -233,12 +233,21 @@ std::shared_ptr<device::Peers> group_of(const RunParts& parts, device::PeerCall 
   return device::make_peers(members, call, reason);
 }
 
-// Before anything is compiled. Throws BadInput where the devices cannot.
-void split_layers(RunParts& parts) {
+// `known`: the devices have joined these already; else they do, before anything is compiled. Throws BadInput where they
+// cannot.
+void split_layers(RunParts& parts, std::vector<std::shared_ptr<device::TensorGroup>> known) {
   const auto tensor = static_cast<std::size_t>(parts.options.device.tensor);
-  for (std::size_t i = 0; i < parts.devices.size(); ++i) {
-    if (i % tensor == 0) parts.tensor_groups.push_back(std::make_shared<device::TensorGroup>(static_cast<int>(tensor)));
-    parts.devices[i]->join({parts.tensor_groups.back(), static_cast<int>(i % tensor)});
+  if (!parts.devices[0]->uses_host_memory()) {
+    throw BadInput("device.tensor = " + std::to_string(tensor) +
+                       ": layers are split over devices in host memory only, " + "so far, and this is " +
+                       parts.devices[0]->description() + "; set device.kind = \"host\"",
+                   of_key("device.tensor"));
+  }
+  const bool joined = !known.empty();
+  parts.peers.tensor = std::move(known);
+  for (std::size_t i = 0; i < parts.devices.size() && !joined; ++i) {
+    if (i % tensor == 0) parts.peers.tensor.push_back(std::make_shared<device::TensorGroup>(static_cast<int>(tensor)));
+    parts.devices[i]->join({parts.peers.tensor.back(), static_cast<int>(i % tensor)});
   }
   parts.weight_feed = "each device copies its share of a layer, split over " + std::to_string(tensor);
   parts.gradient_sums = "each device brings those of its share";
@@ -337,7 +346,7 @@ RunParts make_parts(ResolvedOptions options, Devices devices, PeerGroups peers) 
   }
   parts.device = parts.tightest = parts.devices[0].get();
   if (parts.options.device.tensor > 1) {
-    split_layers(parts);
+    split_layers(parts, std::move(peers.tensor));
   } else if (count > 1) {
     choose_feed(parts, std::move(peers.weights));
     choose_sums(parts, std::move(peers.gradients));

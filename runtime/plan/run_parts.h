@@ -29,6 +29,7 @@ device::DeviceSettings device_settings(const Options& options);
 struct PeerGroups {
   std::shared_ptr<device::Peers> weights;    // what gathers them; null: each device copies all of them
   std::shared_ptr<device::Peers> gradients;  // what exchanges them; null: each device brings all of its own
+  std::vector<std::shared_ptr<device::TensorGroup>> tensor;  // over whose devices layers are split; empty: none are
 };
 
 struct RunParts {
@@ -50,13 +51,12 @@ struct RunParts {
   device::Device* device = nullptr;    // the first; stands for all where they do not differ
   device::Device* tightest = nullptr;  // the one with the least memory available
   PeerGroups peers;
-  std::vector<std::shared_ptr<device::TensorGroup>> tensor_groups;  // of devices over which layers are split
-  std::string weight_feed, gradient_sums;                           // the same for people; of one device empty
-  std::optional<Bytes> device_available = {};                       // on that one; nothing: unknown
-  models::Model model;                 // its blocks keep their inputs alone, until decisions say what they keep
-  std::vector<models::Model> shorter;  // the same for each of options.lengths but the last, model.sequence
-  std::vector<models::Model> others;   // where layers are split: `model` of the group's further devices
-  Placement placement;                 // of the parameter server's workers
+  std::string weight_feed, gradient_sums;      // the same for people; of one device empty
+  std::optional<Bytes> device_available = {};  // on that one; nothing: unknown
+  models::Model model;                         // its blocks keep their inputs alone, until decisions say what they keep
+  std::vector<models::Model> shorter;          // the same for each of options.lengths but the last, model.sequence
+  std::vector<models::Model> others;           // where layers are split: `model` of the group's further devices
+  Placement placement;                         // of the parameter server's workers
   eps::StoreOptions store;
   optimizers::LossScaler scaler;  // as a new run begins
   ExecutionPlan execution;        // without placements of blocks
@@ -69,7 +69,7 @@ RunParts make_parts(ResolvedOptions options, Devices devices = {}, PeerGroups pe
 // be too large.
 RunParts with_micro_batch(RunParts parts, std::int64_t micro_batch);
 
-// Runs every program once, so that what code takes of GPUs' memory is not available any more
+// Runs the model's programs once, so that what code takes of GPUs' memory is not available any more
 // (runtime/plan/load_code.h). After the devices know which kernels to take. Throws DeviceError.
 void load_programs(RunParts& parts);
 

@@ -121,7 +121,6 @@ TEST(Ranks, HaveThemInEveryMode) {
   }
 }
 
-// Between two steps the first device of each rank visits layers alone, as predictions do.
 // Groups of devices over which layers are split are spread over ranks as devices are.
 TEST(Ranks, HaveThemWhereLayersAreSplit) {
   const SmallRun run;
@@ -143,6 +142,7 @@ TEST(Ranks, HaveThemWhereLayersAreSplit) {
   }
 }
 
+// Between two steps the first device of each rank visits layers alone, as predictions do.
 TEST(Ranks, TheFirstDevicePredictsAlone) {
   const SmallRun run;
   for (const char* const wire : {"replicated", "sharded"}) {

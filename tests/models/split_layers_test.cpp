@@ -68,8 +68,13 @@ Tensors drawn(const Model& model) {
 // The devices of a model and what they have of one step.
 class Step {
  public:
-  Step(const ModelOptions& options, int devices, const Tensors& values, bool packed = false) : packed_(packed) {
-    for (int i = 0; i < devices; ++i) models_.push_back(model_of(options, {devices, i}, packed));
+  // `masks`: which device's dropout masks the others draw; below 0: each its own.
+  Step(const ModelOptions& options, int devices, const Tensors& values, bool packed = false, int masks = -1)
+      : packed_(packed) {
+    for (int i = 0; i < devices; ++i) {
+      models_.push_back(model_of(options, {devices, i}, packed));
+      if (masks >= 0) draw_as(masks, models_.back());
+    }
     const Model& model = models_[0];
     std::vector<RegionTensors> last = run(0, &LayerType::forward, values, {});
     std::vector<std::vector<Tensor>> inputs(static_cast<std::size_t>(model.layers()));
@@ -94,6 +99,16 @@ class Step {
   const std::vector<Model>& models() const { return models_; }
 
  private:
+  static void draw_as(int device, Model& model) {
+    for (LayerType& type : model.types) {
+      for (Graph* const graph : {&type.forward, &type.backward}) {
+        for (compiler::Op& op : graph->ops) {
+          if (op.attributes.probability > 0) op.attributes.shard.index = device;
+        }
+      }
+    }
+  }
+
   // A table's rows in a chunk of their own end in the carry.
   static std::vector<Tensor> results(std::vector<RegionTensors>& memories) {
     std::vector<Tensor> results;
@@ -205,16 +220,20 @@ double difference(const Step& a, const Step& b) {
 
 class SplitModels : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(SplitModels, AreTheWholeModel) {
-  const ModelOptions options = with_defaults(options_of(GetParam()));
-  for (const bool packed : {false, true}) {
-    const Tensors values = drawn(model_of(options, {}, packed));
-    const Step whole(options, 1, values, packed);
-    for (const int devices : {2, 4, 8}) {
-      if (options.kv_heads % devices != 0) continue;
-      EXPECT_LT(difference(Step(options, devices, values, packed), whole), 1e-12) << devices << ", " << packed;
-    }
+void expect_whole(const ModelOptions& options, bool packed, std::initializer_list<int> counts) {
+  const Tensors values = drawn(model_of(options, {}, packed));
+  const Step whole(options, 1, values, packed);
+  for (const int devices : counts) {
+    EXPECT_LT(difference(Step(options, devices, values, packed), whole), 1e-12) << devices << ", " << packed;
   }
+}
+
+TEST_P(SplitModels, AreTheWholeModel) {
+  ModelOptions options = with_defaults(options_of(GetParam()));
+  for (const bool packed : {false, true}) expect_whole(options, packed, {2, 4, 8});
+  if (options.kv_heads == 0) return;
+  options.kv_heads = 4;  // each of which two heads of queries share
+  for (const bool packed : {false, true}) expect_whole(options, packed, {2, 4});
 }
 
 // What all devices have of rows and parameters is what one has, and 1/T of what is split.
@@ -260,13 +279,11 @@ INSTANTIATE_TEST_SUITE_P(Families, SplitModels,
                                            "gemma3"),
                          [](const auto& family) { return family.param; });
 
-// A control: heads that dropout takes for another device's.
-TEST(SplitModelsControl, AnotherSharesMasksAreNoticed) {
+TEST(SplitModelsControl, AnotherDevicesMasksAreNoticed) {
   const ModelOptions options = with_defaults(options_of("gpt2"));
-  ModelOptions without = options;
-  without.dropout = 0;
   const Tensors values = drawn(model_of(options, {}));
-  EXPECT_GT(difference(Step(options, 2, values), Step(without, 1, values)), 1e-3);
+  const Step whole(options, 1, values);
+  EXPECT_GT(difference(Step(options, 2, values, /*packed=*/false, /*masks=*/0), whole), 1e-3);
 }
 
 TEST(SplitModelsControl, RefuseWhatCannotBeSplit) {
