@@ -134,7 +134,12 @@ TEST(AllocatorRoles, FreePagesCanBeReturnedAtOnce) {
   const RoleScope scope(MemoryRole::staging);  // which a thread keeps: leaving an arena alone would return all of it
   blocks(6, kMiB);
   EXPECT_GT(use_of("staging").resident, 4 * kMiB);
-  release_free_memory();
+  // jemalloc skips an arena that its background thread is purging at that moment: hence more than one try. That thread
+  // alone takes most of a second (dirty_decay_ms of the tools).
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  do {
+    release_free_memory();
+  } while (use_of("staging").resident >= kMiB && std::chrono::steady_clock::now() < give_up);
   EXPECT_LT(use_of("staging").resident, kMiB);
 }
 
