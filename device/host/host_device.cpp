@@ -10,6 +10,11 @@ namespace {
 HostStream& host(Stream& stream) { return static_cast<HostStream&>(stream); }
 HostEvent& host(Event& event) { return static_cast<HostEvent&>(event); }
 
+RowCopy as_row(BufferView destination, BufferView source) {
+  const Bytes rows = source.size > 0 ? 1 : 0;
+  return {.destination = destination.data, .source = source.data, .row = source.size, .rows = rows};
+}
+
 // That our own loops are compiled for.
 constexpr const char* instruction_set() {
 #if defined(__AVX512F__)
@@ -56,37 +61,31 @@ void HostDevice::wait(Stream& stream, Event& event, WaitReason reason) {
 
 void HostDevice::copy(Stream& stream, BufferView destination, BufferView source) {
   require_same_size(destination, source);
-  switch (direction(destination, source)) {
-    case CopyDirection::to_device:
-      return host(stream).enqueue(CopyCommand{destination, source, &shared_->to_device, "copy h2d"});
-    case CopyDirection::to_host:
-      return host(stream).enqueue(CopyCommand{destination, source, &shared_->to_host, "copy d2h"});
-    case CopyDirection::within_device:
-      return host(stream).enqueue(CopyCommand{destination, source, nullptr, "copy"});
-  }
+  enqueue_copy(stream, as_row(destination, source));
 }
 
-void HostDevice::copy_rows(Stream& stream, const RowCopy& rows) {
-  const BufferView destination{rows.destination, rows.row}, source{const_cast<std::byte*>(rows.source), rows.row};
-  switch (direction(destination, source)) {
+void HostDevice::copy_rows(Stream& stream, const RowCopy& rows) { enqueue_copy(stream, rows); }
+
+void HostDevice::enqueue_copy(Stream& stream, const RowCopy& rows) {
+  switch (direction(rows.destination, rows.source)) {
     case CopyDirection::to_device:
-      return host(stream).enqueue(RowsCommand{rows, &shared_->to_device, "copy h2d"});
+      return host(stream).enqueue(CopyCommand{rows, &shared_->to_device, "copy h2d"});
     case CopyDirection::to_host:
-      return host(stream).enqueue(RowsCommand{rows, &shared_->to_host, "copy d2h"});
+      return host(stream).enqueue(CopyCommand{rows, &shared_->to_host, "copy d2h"});
     case CopyDirection::within_device:
-      return host(stream).enqueue(RowsCommand{rows, nullptr, "copy"});
+      return host(stream).enqueue(CopyCommand{rows, nullptr, "copy"});
   }
 }
 
 void HostDevice::copy_from_peer(Stream& stream, BufferView destination, BufferView source) {
   require_same_size(destination, source);
-  host(stream).enqueue(CopyCommand{destination, source, nullptr, "copy from peer"});
+  host(stream).enqueue(CopyCommand{as_row(destination, source), nullptr, "copy from peer"});
 }
 
 // Anything that leaves host memory counts as going to the device.
-CopyDirection HostDevice::direction(BufferView destination, BufferView source) const {
-  if (!account_->contains(source.data)) return CopyDirection::to_device;
-  return account_->contains(destination.data) ? CopyDirection::within_device : CopyDirection::to_host;
+CopyDirection HostDevice::direction(const std::byte* destination, const std::byte* source) const {
+  if (!account_->contains(source)) return CopyDirection::to_device;
+  return account_->contains(destination) ? CopyDirection::within_device : CopyDirection::to_host;
 }
 
 void HostDevice::fill_zero(Stream& stream, BufferView destination) { host(stream).enqueue(ZeroCommand{destination}); }

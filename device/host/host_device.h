@@ -41,12 +41,14 @@ class HostDevice : public Device {
   void set_trace(Trace* trace) override;
   void annotate(Stream& stream, int layer, int microbatch) override;
 
-  CopyDirection direction(BufferView destination, BufferView source) const;
+  CopyDirection direction(const std::byte* destination, const std::byte* source) const;
 
   // For tests: the stream calls `function`; what it throws is a failure of the device.
   void enqueue_call(Stream& stream, std::function<void()> function);
 
  private:
+  void enqueue_copy(Stream& stream, const RowCopy& rows);
+
   const std::shared_ptr<HostShared> shared_;
   const std::shared_ptr<MemoryAccount> account_ = std::make_shared<MemoryAccount>();
 };

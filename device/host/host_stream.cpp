@@ -129,7 +129,6 @@ void HostStream::execute(const Entry& entry, const StreamTrack& track) {
   if (shared_->failure.failed()) return;
   try {
     if (const auto* copy = std::get_if<CopyCommand>(&command)) run(*copy, track, label);
-    if (const auto* rows = std::get_if<RowsCommand>(&command)) run(*rows, track, label);
     if (const auto* zero = std::get_if<ZeroCommand>(&command)) run(*zero, track, label);
     if (const auto* launch = std::get_if<LaunchCommand>(&command)) run(*launch, track, label);
     if (const auto* call = std::get_if<CallCommand>(&command)) call->function();
@@ -149,15 +148,6 @@ void HostStream::run(const WaitCommand& wait, const StreamTrack& track) {
 }
 
 void HostStream::run(const CopyCommand& copy, const StreamTrack& track, SpanLabel label) {
-  const ActivitySpan span(Doing::acts, "a copy", label.layer);
-  const Clock::time_point now = Clock::now();
-  const LinkClock::Turn turn = copy.link ? copy.link->reserve(copy.source.size) : LinkClock::Turn{now, now};
-  if (copy.source.size > 0) std::memcpy(copy.destination.data, copy.source.data, copy.source.size);
-  std::this_thread::sleep_until(turn.end);
-  track.record(copy.name, turn.begin, Clock::now(), label);
-}
-
-void HostStream::run(const RowsCommand& copy, const StreamTrack& track, SpanLabel label) {
   const ActivitySpan span(Doing::acts, "a copy", label.layer);
   const RowCopy& rows = copy.rows;
   const Clock::time_point now = Clock::now();

@@ -77,15 +77,9 @@ struct WaitCommand {
 };
 
 struct CopyCommand {
-  BufferView destination, source;
+  RowCopy rows;
   LinkClock* link;        // nullptr: it crosses no link
   std::string_view name;  // in the trace
-};
-
-struct RowsCommand {
-  RowCopy rows;
-  LinkClock* link;  // as above
-  std::string_view name;
 };
 
 struct ZeroCommand {
@@ -104,8 +98,7 @@ struct CallCommand {
 };
 
 // Of fixed size: the stream's queue holds them in place.
-using Command =
-    std::variant<std::monostate, WaitCommand, CopyCommand, RowsCommand, ZeroCommand, LaunchCommand, CallCommand>;
+using Command = std::variant<std::monostate, WaitCommand, CopyCommand, ZeroCommand, LaunchCommand, CallCommand>;
 
 class HostStream;
 
@@ -153,7 +146,6 @@ class HostStream : public Stream {
   void execute(const Entry& entry, const StreamTrack& track);
   void run(const WaitCommand& wait, const StreamTrack& track);
   void run(const CopyCommand& copy, const StreamTrack& track, SpanLabel label);
-  void run(const RowsCommand& copy, const StreamTrack& track, SpanLabel label);
   void run(const ZeroCommand& zero, const StreamTrack& track, SpanLabel label);
   void run(const LaunchCommand& launch, const StreamTrack& track, SpanLabel label);
 

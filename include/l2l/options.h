@@ -272,8 +272,8 @@ struct PrecisionOptions {
   double loss_scale = 0;
   std::int64_t loss_scale_growth = 2000;  // a dynamic scale doubles after so many steps in a row without an overflow
   // cuda, with compute = "fp32": matrix products on tensor cores, by TF32: ten bits of each factor's mantissa, sums in
-  // fp32; also those of attention whose heads have at most 128 elements, a multiple of 4, and whose scores are not capped. The
-  // rest stays fp32, and so does all that the host device computes.
+  // fp32; also those of attention whose heads have at most 128 elements, a multiple of 4, and whose scores are not
+  // capped. The rest stays fp32, and so does all that the host device computes.
   bool tf32 = false;
 };
 

@@ -239,7 +239,7 @@ void split_layers(RunParts& parts, std::vector<std::shared_ptr<device::TensorGro
   const auto tensor = static_cast<std::size_t>(parts.options.device.tensor);
   if (!parts.devices[0]->uses_host_memory()) {
     throw BadInput("device.tensor = " + std::to_string(tensor) +
-                       ": layers are split over devices in host memory only, " + "so far, and this is " +
+                       ": layers are split over devices in host memory only, so far, and this is " +
                        parts.devices[0]->description() + "; set device.kind = \"host\"",
                    of_key("device.tensor"));
   }

@@ -41,10 +41,7 @@ class CudaEmulated : public ::testing::Test {
     options.transfer.stash = stash;
     return options;
   }
-  static Record record(const Options& options) {
-    Trainer trainer(options);
-    return testing::record_of(trainer, kSteps);
-  }
+  static Record record(const Options& options) { return testing::record_of(options, kSteps); }
 
   const SmallRun run_;
 };

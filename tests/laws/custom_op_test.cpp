@@ -75,10 +75,7 @@ class CustomOps : public ::testing::Test {
     options.model.blocks = {{0, "swish", build}, {1, {}, {}}, {2, "swish", build}};
     return options;
   }
-  static Record record(const Options& options) {
-    Trainer trainer(options);
-    return testing::record_of(trainer, 4);
-  }
+  static Record record(const Options& options) { return testing::record_of(options, 4); }
 
   const SmallRun run_;
 };

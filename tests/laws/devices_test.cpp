@@ -43,10 +43,7 @@ Options options_of(const SmallRun& run, std::int64_t devices, const std::string&
   return options;
 }
 
-Record record(const Options& options) {
-  Trainer trainer(options);
-  return testing::record_of(trainer, kSteps);
-}
+Record record(const Options& options) { return testing::record_of(options, kSteps); }
 
 double relative(double a, double b) { return std::abs(a / b - 1); }
 

@@ -80,10 +80,7 @@ class Frozen : public ::testing::TestWithParam<std::tuple<const char*, int>> {
     EXPECT_FALSE(some.optimizer.train.empty());
     return some;
   }
-  static Record record(const Options& options, int steps = 3) {
-    Trainer trainer(options);
-    return testing::record_of(trainer, steps);
-  }
+  static Record record(const Options& options, int steps = 3) { return testing::record_of(options, steps); }
 
   const SmallRun run_;
 
@@ -352,10 +349,7 @@ class Adapters : public ::testing::TestWithParam<const char*> {
     options.checkpoint.directory = run_.folder() / "adapters";
     return options;
   }
-  static Record record(const Options& options, int steps = 3) {
-    Trainer trainer(options);
-    return testing::record_of(trainer, steps);
-  }
+  static Record record(const Options& options, int steps = 3) { return testing::record_of(options, steps); }
 
   const SmallRun run_;
 };

@@ -31,10 +31,7 @@ class Classification : public ::testing::TestWithParam<const char*> {
     options.data.label = "class";
     return options;
   }
-  static Record record(const Options& options) {
-    Trainer trainer(options);
-    return testing::record_of(trainer, 3);
-  }
+  static Record record(const Options& options) { return testing::record_of(options, 3); }
 
   const testing::PaddedTexts texts_;
 };
@@ -187,10 +184,7 @@ class OtherHeads : public ::testing::TestWithParam<Head> {
     options.data.order = "sequential";
     return options;
   }
-  static Record record(const Options& options) {
-    Trainer trainer(options);
-    return testing::record_of(trainer, 3);
-  }
+  static Record record(const Options& options) { return testing::record_of(options, 3); }
 
   const testing::PaddedTexts texts_;
   const testing::TemporaryFolder folder_;

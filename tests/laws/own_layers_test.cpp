@@ -88,10 +88,7 @@ class OwnLayers : public ::testing::Test {
                         {9, "gpt2", gpt2_block}};
     return own;
   }
-  static Record record(const Options& options, int steps = 4) {
-    Trainer trainer(options);
-    return testing::record_of(trainer, steps);
-  }
+  static Record record(const Options& options, int steps = 4) { return testing::record_of(options, steps); }
 
   const SmallRun run_;
 };

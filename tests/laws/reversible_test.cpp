@@ -94,10 +94,7 @@ std::string text(double value) {
   return text.str();
 }
 
-Record train(const Options& options, int steps) {
-  Trainer trainer(options);
-  return testing::record_of(trainer, steps);
-}
+Record train(const Options& options, int steps) { return testing::record_of(options, steps); }
 
 TEST(Reversible, FixedPointGivesTheBitsOfStoredInputsAtFortyEightLayers) {
   const SmallRun run;

@@ -109,6 +109,11 @@ inline Record record_of(Trainer& trainer, int steps) {
   return record;
 }
 
+inline Record record_of(const Options& options, int steps) {
+  Trainer trainer(options);
+  return record_of(trainer, steps);
+}
+
 // Ways to execute a run, by name.
 using Ways = std::vector<std::pair<const char*, std::function<void(Options&)>>>;
 

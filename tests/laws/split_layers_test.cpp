@@ -37,10 +37,7 @@ Options options_of(const SmallRun& run, std::int64_t tensor, const std::string& 
   return options;
 }
 
-Record record(const Options& options) {
-  Trainer trainer(options);
-  return testing::record_of(trainer, kSteps);
-}
+Record record(const Options& options) { return testing::record_of(options, kSteps); }
 
 Gradients gradients_of(const Options& options) {
   const runtime::RunPlan plan = runtime::plan_run(options);

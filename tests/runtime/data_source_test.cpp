@@ -55,10 +55,7 @@ class DataSource : public ::testing::Test {
                                                       std::uint64_t identity = 1) {
     return std::make_shared<CallbackSource>(31, identity, std::move(read));
   }
-  static Record record(const Options& options) {
-    Trainer trainer(options);
-    return testing::record_of(trainer, 8);
-  }
+  static Record record(const Options& options) { return testing::record_of(options, 8); }
 
   const SmallRun run_;
 };

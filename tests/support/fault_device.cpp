@@ -100,7 +100,7 @@ void FaultDevice::wait(Stream& stream, Event& event, WaitReason reason) {
   if (!skips(reason)) host_.wait(stream, event, reason);
 }
 
-void FaultDevice::judge_copy(Stream& stream, BufferView destination, BufferView source) {
+void FaultDevice::judge_copy(Stream& stream, const std::byte* destination, const std::byte* source) {
   const FaultPlan plan = this->plan();
   const CopyDirection direction = host_.direction(destination, source);
   const auto limit = direction == CopyDirection::to_device ? plan.copy_h2d_delay
@@ -110,12 +110,12 @@ void FaultDevice::judge_copy(Stream& stream, BufferView destination, BufferView 
 }
 
 void FaultDevice::copy(Stream& stream, BufferView destination, BufferView source) {
-  judge_copy(stream, destination, source);
+  judge_copy(stream, destination.data, source.data);
   host_.copy(stream, destination, source);
 }
 
 void FaultDevice::copy_rows(Stream& stream, const RowCopy& rows) {
-  judge_copy(stream, {rows.destination, rows.row}, {const_cast<std::byte*>(rows.source), rows.row});
+  judge_copy(stream, rows.destination, rows.source);
   host_.copy_rows(stream, rows);
 }
 

@@ -69,7 +69,7 @@ class FaultDevice : public device::ForwardingDevice {
               const device::LaunchParameters& parameters) override;
 
  private:
-  void judge_copy(device::Stream& stream, device::BufferView destination, device::BufferView source);
+  void judge_copy(device::Stream& stream, const std::byte* destination, const std::byte* source);
   enum class Call { copy, launch, allocation, count };
 
   // What the plan has for one call.
