@@ -32,10 +32,11 @@ Options checkpoint_options(const std::filesystem::path& directory) {
 
 Options options_to_resume(Options options, const std::filesystem::path& directory) {
   options.device.kernels_from = eps::find_checkpoint(eps::checkpoints_directory(directory));
-  const bool pretrained = !options.model.pretrained.empty();
-  if (!pretrained && !runtime::leaves_micro_batch(options)) return options;
+  const bool pretrained = !options.model.pretrained.empty(), any_compute = options.precision.compute == "auto";
+  if (!pretrained && !any_compute && !runtime::leaves_micro_batch(options)) return options;
   const Options saved = checkpoint_options(directory);
   options = runtime::with_saved_model(std::move(options), saved);
+  if (any_compute) options.precision.compute = saved.precision.compute;
   if (!runtime::leaves_micro_batch(options)) return options;
   validate_options(options);
   const std::optional<std::int64_t> kept = runtime::micro_batch_to_keep(options, saved);

@@ -23,6 +23,14 @@ void check_micro_batch(const Options& options, const Options& saved) {
                  of_key("batch.micro_batch"));
 }
 
+void check_compute(const RunPlan& plan, const Options& saved) {
+  const std::string &ours = plan.options.precision.compute, &its = saved.precision.compute;
+  if (plan.compute_choice.empty() || ours == its) return;
+  throw BadInput("precision.compute was chosen to be \"" + ours + "\", but the checkpoint was made with \"" + its +
+                     "\"; another type gives other bits: set it to that, as options_to_resume() does",
+                 of_key("precision.compute"));
+}
+
 // Other adapters or moments than these cannot be read.
 void check_trained(const RunPlan& plan, const Options& saved, const std::filesystem::path& folder) {
   const LoraOptions &ours = plan.options.lora, &its = saved.lora;
@@ -120,6 +128,7 @@ std::vector<std::string> check_resumable(const RunPlan& plan, const std::filesys
   const bool trains = plan.options.data.has_training();
   check_seed(plan, state);
   check_trained(plan, saved, folder);
+  check_compute(plan, saved);
   check_list(plan, state.list, folder);
   std::vector<std::string> told = check_changes(plan.options, saved, folder, trains, allowed);
   if (trains && state.data_hash != data_hash) told.push_back(check_data(plan, saved, allowed));

@@ -100,7 +100,7 @@ driver_memory() {
   local depth steps=(200 30) used=() folder
   folder=$(mktemp -d)
   for depth in 48 384; do
-    printf '[model]\nlayers = %d\nhidden = 256\nheads = 4\nsequence = 128\n[batch]\nmicro_batch = 2\nmicro_batches = 2\n[device]\nkind = "cuda"\n[transfer]\nstash = "host"\n[recompute]\npolicy = "full"\n' \
+    printf '[model]\nlayers = %d\nhidden = 256\nheads = 4\nsequence = 128\n[batch]\nmicro_batch = 2\nmicro_batches = 2\n[precision]\ncompute = "fp32"\n[device]\nkind = "cuda"\n[transfer]\nstash = "host"\n[recompute]\npolicy = "full"\n' \
       "$depth" >"$folder/run.toml"
     "$bin/l2l-bench" step "$folder/run.toml" --steps "${steps[${#used[@]}]}" --json >"$folder/result" &
     local pid=$! most=0 now

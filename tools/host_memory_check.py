@@ -18,6 +18,8 @@ BASE = """
 [data]
 train = ["text"]
 validation = ["text"]
+[precision]
+compute = "fp32"
 [checkpoint]
 directory = "saved"
 [run]

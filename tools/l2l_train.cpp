@@ -41,10 +41,12 @@ Options options_of(const TrainArguments& arguments) {
   options.run.allow_nonfinite |= arguments.allow_nonfinite;
   if (arguments.resume.empty()) return options;
   const Options resumed = options_to_resume(options, arguments.resume);
-  if (resumed.batch.micro_batch != options.batch.micro_batch && !arguments.quiet) {
-    std::cerr << "batch.micro_batch = " << resumed.batch.micro_batch
-              << ", as in the checkpoint: another one would give other bits\n";
-  }
+  const auto tell = [&](const char* key, const auto& before, const auto& now) {
+    if (before == now || arguments.quiet) return;
+    std::cerr << key << " = " << now << ", as in the checkpoint: another one would give other bits\n";
+  };
+  tell("batch.micro_batch", options.batch.micro_batch, resumed.batch.micro_batch);
+  tell("precision.compute", options.precision.compute, resumed.precision.compute);
   return resumed;
 }
 

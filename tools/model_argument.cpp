@@ -29,6 +29,7 @@ Options options_of_model(const std::filesystem::path& path, ModelArgument& model
   options.batch = {.micro_batch = options.model.head == "custom" ? 8 : 1, .micro_batches = 1};
   options.distributed.nodes = 0;  // however many have trained it
   options.device.count = options.device.tensor = 1;
+  if (plain) options.precision.compute = "fp32";  // the same figures on each machine
   options.checkpoint.directory.clear();
   options.recompute = {.policy = "full"};  // nothing is trained, so there is nothing to choose
   options.checkpoint.every = options.run.validate_every = options.run.patience = 0;

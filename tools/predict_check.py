@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-BASE = {"model.heads": 4, "model.dropout": 0, "device.kind": "host"}
+BASE = {"model.heads": 4, "model.dropout": 0, "precision.compute": "fp32", "device.kind": "host"}
 
 
 def config(layers, hidden, sequence, micro_batch, micro_batches, **more):

@@ -150,6 +150,7 @@ void print_contract(std::ostream& out, int columns, const MemoryContract& contra
       stash);
   say(contract.device_description +
       (contract.device_choice.empty() ? "" : "; device.kind = \"auto\" took " + contract.device_choice));
+  if (!contract.compute_choice.empty()) say("precision.compute = \"auto\" took " + contract.compute_choice);
   if (!contract.weight_feed.empty()) say("weights: " + contract.weight_feed);
   if (!contract.gradient_sums.empty()) say("gradients: " + contract.gradient_sums);
   if (!contract.advice.empty()) say(contract.advice);

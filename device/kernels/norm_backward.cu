@@ -52,15 +52,40 @@ __device__ void store_block_sums(const float (&shared)[kGroups][kColumns], std::
   }
 }
 
+// A thread's elements of a row, and the row's statistics; zeros behind its end, and where the row is behind the last.
+template <typename T, typename Shape>
+struct NormRow {
+  Pack<T> x[Shape::kPacks] = {}, dy[Shape::kPacks] = {};
+  float center = 0, inverse = 0;
+
+  template <bool kRms>
+  __device__ static NormRow load(const NormBackward<T>& norm, std::int64_t row, int thread) {
+    NormRow loaded;
+    if (row >= norm.rows) return loaded;
+    loaded.center = norm.template center<kRms>(row);
+    loaded.inverse = norm.inverse[row];
+#pragma unroll
+    for (int p = 0; p < Shape::kPacks; ++p) {
+      const int column = (thread + p * Shape::kThreads) * kPack<T>;
+      if (column >= norm.hidden) continue;
+      loaded.x[p] = load_pack(norm.x + row * norm.hidden + column);
+      loaded.dy[p] = load_pack(norm.dy + row * norm.hidden + column);
+    }
+    return loaded;
+  }
+};
+
 constexpr int kNormBlock = 256;  // threads, at least
 
 template <typename Shape>
 constexpr int kNormBackwardThreads = Shape::kThreads > kNormBlock ? Shape::kThreads : kNormBlock;
 
 // Moves 3 elements of T per element (4 with `other`): x and dy in, dx out. Gain and the sums over rows stay in
-// registers; each block writes one row of partial sums.
+// registers, as does the next row, which is on its way while a row is computed; each block writes one row of partial
+// sums.
 template <typename T, typename Shape, bool kRms>
-__global__ void __launch_bounds__(kNormBackwardThreads<Shape>) norm_backward(NormBackward<T> norm) {
+__global__ void __launch_bounds__(kNormBackwardThreads<Shape>, 512 / kNormBackwardThreads<Shape>)
+    norm_backward(NormBackward<T> norm) {
   constexpr int kWidth = kPack<T>, kBlock = kNormBackwardThreads<Shape>, kGroups = kBlock / Shape::kThreads;
   __shared__ Floats<2> sums[2][kBlock / 32];  // in turns: a turn has one barrier
   __shared__ float shared[kGroups > 1 ? kGroups : 1][kGroups > 1 ? Shape::kThreads * Shape::kPacks * kWidth : 1];
@@ -76,28 +101,25 @@ __global__ void __launch_bounds__(kNormBackwardThreads<Shape>) norm_backward(Nor
     if (pack < packs) gain[p] = load_pack(norm.gain + pack * kWidth);
     dgain[p] = dbias[p] = {};
   }
+  const std::int64_t begin = blockIdx.x * kGroups;
+  const unsigned int stride = gridDim.x * kGroups;
+  using Row = NormRow<T, Shape>;
+  Row next = Row::template load<kRms>(norm, begin + group, thread);
   int turn = 0;
   // All groups of a block take as many turns: they meet at barriers.
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kGroups; first < norm.rows;
-       first += static_cast<std::int64_t>(gridDim.x) * kGroups, turn ^= 1) {
+  for (std::int64_t first = begin; first < norm.rows; first += stride, turn ^= 1) {
     const std::int64_t row = first + group;
     const bool valid = row < norm.rows;
-    const float center = valid ? norm.template center<kRms>(row) : 0.0f, inverse = valid ? norm.inverse[row] : 0.0f;
-    Pack<T> x[Shape::kPacks] = {}, dy[Shape::kPacks] = {};
-#pragma unroll
-    for (int p = 0; p < Shape::kPacks; ++p) {
-      const int pack = thread + p * Shape::kThreads;
-      if (!valid || pack >= packs) continue;
-      x[p] = load_pack(norm.x + row * norm.hidden + pack * kWidth);
-      dy[p] = load_pack(norm.dy + row * norm.hidden + pack * kWidth);
-    }
+    const Row now = next;
+    next = Row::template load<kRms>(norm, row + stride, thread);
     Floats<2> total{};  // of g, of g n
 #pragma unroll
     for (int p = 0; p < Shape::kPacks; ++p) {
       if (!valid || thread + p * Shape::kThreads >= packs) continue;
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) {
-        const float gradient = widen(dy[p].elements[i]), n = (widen(x[p].elements[i]) - center) * inverse;
+        const float gradient = widen(now.dy[p].elements[i]);
+        const float n = (widen(now.x[p].elements[i]) - now.center) * now.inverse;
         const float g = gradient * norm.template gain_of<kRms>(widen(gain[p].elements[i]));
         dgain[p][i] += gradient * n;
         dbias[p][i] += gradient;
@@ -114,9 +136,9 @@ __global__ void __launch_bounds__(kNormBackwardThreads<Shape>) norm_backward(Nor
       Floats<kWidth> gradient;
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) {
-        const float g = widen(dy[p].elements[i]) * norm.template gain_of<kRms>(widen(gain[p].elements[i]));
-        const float n = (widen(x[p].elements[i]) - center) * inverse;
-        gradient[i] = __fmul_rn(g - mean_g - n * projection, inverse);
+        const float g = widen(now.dy[p].elements[i]) * norm.template gain_of<kRms>(widen(gain[p].elements[i]));
+        const float n = (widen(now.x[p].elements[i]) - now.center) * now.inverse;
+        gradient[i] = __fmul_rn(g - mean_g - n * projection, now.inverse);
       }
       norm.store(row * norm.hidden + pack * kWidth, gradient);
     }

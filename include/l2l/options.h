@@ -265,13 +265,17 @@ struct ScheduleOptions {
 };
 
 struct PrecisionOptions {
-  std::string compute = "fp32";    // "fp32" | "bf16" | "fp16": type of activations, and of weights on the device
+  // Type of activations, and of weights on the device: "fp32" | "bf16" | "fp16". "auto": bf16 where the device has
+  // instructions for its products, as GPUs and processors with AMX or AVX512-BF16 do, else fp32; fp32 also with tf32,
+  // and for a program's own layers, whose numbers may need it. Trainer::options() has the type that was chosen, and so
+  // has a checkpoint, with whose type options_to_resume() goes on. Another type gives other bits.
+  std::string compute = "auto";
   std::string gradients = "auto";  // on the link: "auto" (the compute type) | "fp32" | "bf16" | "fp16" (with fp16 only)
   // fp16: factor of the loss (Micikevicius et al., 2018). 0 (key: "dynamic"): it halves when gradients overflow, and
   // that step changes nothing.
   double loss_scale = 0;
   std::int64_t loss_scale_growth = 2000;  // a dynamic scale doubles after so many steps in a row without an overflow
-  // cuda, with compute = "fp32": matrix products on tensor cores, by TF32: ten bits of each factor's mantissa, sums in
+  // cuda, in fp32: matrix products on tensor cores, by TF32: ten bits of each factor's mantissa, sums in
   // fp32; also those of attention whose heads have at most 128 elements, a multiple of 4, and whose scores are not
   // capped. The rest stays fp32, and so does all that the host device computes.
   bool tf32 = false;

@@ -45,11 +45,12 @@ struct MemoryContract {
   std::int64_t parameters = 0;           // of the model
   std::int64_t trained_parameters = 0;   // of these, those that are not frozen
   std::string device_description;
-  std::string device_choice;  // what device.kind = "auto" chose and why; else empty
-  std::string weight_feed;    // of several devices: how weights come to them (device.feed), and why; of one empty
-  std::string gradient_sums;  // the same of where gradients are summed (device.sums)
-  std::string advice;         // on precision.compute, where the device is faster in another; else empty
-  std::string stash;          // "host", "device", "split" between them, or "none": blocks rebuild their inputs
+  std::string device_choice;   // what device.kind = "auto" chose and why; else empty
+  std::string compute_choice;  // what precision.compute = "auto" chose and why; else empty
+  std::string weight_feed;     // of several devices: how weights come to them (device.feed), and why; of one empty
+  std::string gradient_sums;   // the same of where gradients are summed (device.sums)
+  std::string advice;          // on precision.compute, where the device is faster in another; else empty
+  std::string stash;           // "host", "device", "split" between them, or "none": blocks rebuild their inputs
   int blocks_stashed_on_device = 0;
   int resident_layers = 0;                 // blocks whose weights stay on the device, each in a slot of its own
   std::string eps_placement;               // "3 workers on node 0 (CPUs 1-3); core of CPU 0 feeds the device"

@@ -225,8 +225,6 @@ double Chooser::parameters() const {
 }
 
 void Chooser::add_machine() {
-  const bool gpu = fs::exists("/dev/nvidiactl");
-  add("precision.compute", quoted(gpu ? "bf16" : "fp32"), gpu ? "there is a GPU" : "there is no GPU");
   const double room = 0.8 * static_cast<double>(HostMemory().available().bytes), count = parameters();
   const std::string moments = 12 * count < room ? "fp32" : 8 * count < room ? "bf16" : "int8";
   add("optimizer.moments", quoted(moments),

@@ -170,7 +170,7 @@ std::vector<Key> option_keys(Options& options) {
       {"schedule", "kind", TextField{&schedule.kind, {"constant", "cosine", "linear"}}},
       {"schedule", "warmup_steps", IntegerField{&schedule.warmup_steps, 0, kMostSteps}},
       {"schedule", "minimum", RealField{&schedule.minimum, kNotNegative}},
-      {"precision", "compute", TextField{&precision.compute, {"fp32", "bf16", "fp16"}}},
+      {"precision", "compute", TextField{&precision.compute, {"auto", "fp32", "bf16", "fp16"}}},
       {"precision", "gradients", TextField{&precision.gradients, {"auto", "fp32", "bf16", "fp16"}}},
       {"precision", "loss_scale", RealField{&precision.loss_scale, kLossScale, true}},
       {"precision", "loss_scale_growth", IntegerField{&precision.loss_scale_growth, 1, kMostSteps}},

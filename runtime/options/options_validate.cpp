@@ -164,7 +164,7 @@ void check_groups(const std::vector<ParameterGroup>& groups) {
 
 // Without loss scaling small gradients would vanish in fp16, and large ones stop the run.
 void check_precision(const PrecisionOptions& precision) {
-  if (precision.tf32 && precision.compute != "fp32") {
+  if (precision.tf32 && precision.compute != "fp32" && precision.compute != "auto") {
     throw BadInput("precision.tf32 is for products of fp32, but precision.compute = \"" + precision.compute +
                    "\"; remove it, or set compute to \"fp32\"");
   }

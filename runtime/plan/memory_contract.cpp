@@ -163,6 +163,7 @@ MemoryContract memory_contract(const RunPlan& plan, const eps::CheckpointSize& c
   contract.devices = plan.execution.all_devices();
   contract.nodes = plan.store.rank.count;
   contract.device_choice = plan.device_choice;
+  contract.compute_choice = plan.compute_choice;
   contract.weight_feed = plan.weight_feed;
   contract.gradient_sums = plan.gradient_sums;
   contract.advice = precision_advice(plan);

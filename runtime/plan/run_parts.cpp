@@ -226,6 +226,21 @@ Devices open_devices(const Options& options, std::string& choice) {
   return devices;
 }
 
+// Sets precision.compute where it is "auto", and says why. With `device` alone, since all are of one kind.
+void choose_compute(RunParts& parts) {
+  PrecisionOptions& precision = parts.options.precision;
+  if (precision.compute != "auto") return;
+  const auto choose = [&](const char* type, const std::string& why) {
+    precision.compute = type;
+    parts.compute_choice = std::string(type) + ", since " + why;
+  };
+  if (precision.tf32) return choose("fp32", "precision.tf32 is set");
+  if (!parts.options.model.blocks.empty()) return choose("fp32", "the layers are a program's own");
+  const std::string device = parts.device->uses_host_memory() ? "this processor" : "the GPU";
+  if (parts.device->multiplies_fast(DType::bf16)) return choose("bf16", device + " has instructions for its products");
+  choose("fp32", device + " has no instructions for products of bf16");
+}
+
 // nullptr: they cannot, as `reason` says.
 std::shared_ptr<device::Peers> group_of(const RunParts& parts, device::PeerCall call, std::string& reason) {
   std::vector<device::Device*> members;
@@ -345,6 +360,7 @@ RunParts make_parts(ResolvedOptions options, Devices devices, PeerGroups peers) 
                 std::to_string(count) + " devices");
   }
   parts.device = parts.tightest = parts.devices[0].get();
+  choose_compute(parts);
   if (parts.options.device.tensor > 1) {
     split_layers(parts, std::move(peers.tensor));
   } else if (count > 1) {

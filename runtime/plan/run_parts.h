@@ -47,6 +47,7 @@ struct RunParts {
 
   ResolvedOptions options;
   std::string device_choice;           // what device.kind = "auto" took and why, else empty
+  std::string compute_choice;          // the same of precision.compute
   Devices devices;                     // device.count of them
   device::Device* device = nullptr;    // the first; stands for all where they do not differ
   device::Device* tightest = nullptr;  // the one with the least memory available

@@ -30,6 +30,7 @@ class PaddedTexts {
 
   Options options(const std::string& architecture, std::int64_t buckets) const {
     Options options;
+    options.precision.compute = "fp32";
     options.model = {.architecture = architecture, .layers = 3, .hidden = 24, .heads = 4, .vocabulary = 264};
     options.model.sequence = kSequence;
     options.model.dropout = 0;

@@ -13,6 +13,7 @@ namespace l2l::testing {
 
 inline Options custom_options(ModelOptions model) {
   Options options;
+  options.precision.compute = "fp32";
   options.data.train_source = options.data.validation_source = drawn_samples();
   options.model = std::move(model);
   options.device.kind = test_device();

@@ -87,6 +87,7 @@ Array expected(const Array& x, const Case& c) {
 
 Options options_of(const Case& c) {
   Options options;
+  options.precision.compute = "fp32";
   options.model.architecture = "custom";
   options.model.inputs = {{.name = "x", .shape = c.sizes}};
   options.model.targets = {{.name = "y", .shape = {product(c.sizes)}}};

@@ -50,6 +50,7 @@ class EachSampleOnce : public ::testing::TestWithParam<const char*> {
 
   Options options(const Shape& shape, const std::string& directory) const {
     Options options;
+    options.precision.compute = "fp32";
     options.model = {.architecture = "llama",
                      .layers = 2,
                      .hidden = kHidden,

@@ -77,6 +77,7 @@ class Exchange : public ::testing::Test {
   // A perceptron: layers 0, 1, ... with so many hidden ones, and 100.
   static Options custom(int hidden, std::int64_t micro_batch, std::int64_t micro_batches) {
     Options options;
+    options.precision.compute = "fp32";
     options.data.train_source = options.data.validation_source = testing::drawn_samples();
     options.model = testing::perceptron(hidden);
     options.device.kind = testing::test_device();

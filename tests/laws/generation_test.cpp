@@ -57,6 +57,7 @@ std::map<std::string, ModelOptions> families() {
 
 Options options_of(const ModelOptions& model) {
   Options options;
+  options.precision.compute = "fp32";
   options.model = model;
   options.data.format = "tokens";
   options.device.kind = "host";

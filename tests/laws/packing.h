@@ -15,6 +15,7 @@ inline constexpr std::int64_t kPackedSequence = 40;
 // A small model of the architecture whose sequence has `sequence` rows.
 inline Options packing_options(const std::string& architecture, std::int64_t sequence, bool packed) {
   Options options;
+  options.precision.compute = "fp32";
   ModelOptions& model = options.model;
   model = {.architecture = architecture, .layers = 2, .hidden = 24, .heads = 4, .vocabulary = 64};
   model.sequence = sequence;

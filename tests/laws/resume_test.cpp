@@ -473,6 +473,31 @@ TEST_F(OptionsToResume, TheMicrobatchIsTheCheckpointsAndSoAreTheBits) {
   EXPECT_NE(resumed(left_), record) << "negative control: a microbatch of six gives other bits";
 }
 
+TEST_F(OptionsToResume, TheTypeIsTheCheckpointsAndSoAreTheBits) {
+  Options open = given();
+  open.precision.compute = "auto";
+  const std::string chosen = Trainer(open).options().precision.compute;  // as this machine has it
+  for (const std::string& type : {"fp32", "bf16"}) {
+    Options options = given();
+    options.precision.compute = type;
+    open.checkpoint.directory = options.checkpoint.directory = run_.folder() / type;
+    Trainer whole(options);
+    for (int step = 0; step < 2; ++step) whole.step();
+    whole.save();
+    const Record record = testing::record_of(whole, 2);
+    Trainer resumed(options_to_resume(open, options.checkpoint.directory));
+    EXPECT_EQ(resumed.options().precision.compute, type);
+    resumed.resume(options.checkpoint.directory);
+    EXPECT_EQ(testing::record_of(resumed, 2), record);
+    Trainer other(open);
+    if (type == chosen) {
+      EXPECT_NO_THROW(other.resume(options.checkpoint.directory));
+    } else {
+      EXPECT_THROW(other.resume(options.checkpoint.directory), BadInput);
+    }
+  }
+}
+
 TEST_F(OptionsToResume, IsChosenAnewWhereTheCheckpointsDoesNotFit) {
   Trainer first(given());
   first.step();

@@ -52,6 +52,7 @@ class Chain {
     settings.image = {64, 64};
     settings.extra = extra;
     Options options;
+    options.precision.compute = "fp32";
     options.model = revbifpn(settings, reversible);
     return runtime::with_architecture_defaults(options).model;
   }

@@ -42,6 +42,7 @@ class SmallRun {
   // `family`: an architecture, or "llama_tied".
   Options options(const std::string& family = "gpt2") const {
     Options options;
+    options.precision.compute = "fp32";
     options.model = model_of(family);
     options.data.train = options.data.validation = {(folder_ / "text").string()};
     options.device.kind = test_device();

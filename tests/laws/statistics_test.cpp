@@ -42,6 +42,7 @@ std::shared_ptr<const SampleSource> samples() {
 // A norm of what the samples bring; its result is also the model's.
 Options options() {
   Options options;
+  options.precision.compute = "fp32";
   options.model = {.architecture = "custom"};
   options.model.inputs = {{.name = "x", .shape = {kRows, kChannels}}};
   options.model.targets = {{.name = "y", .shape = {1}}};

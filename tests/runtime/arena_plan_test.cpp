@@ -23,6 +23,7 @@ Bytes memory_between(Options options) {
 Options options(const std::string& stash, const std::string& execution = "relay", std::int64_t chunk = 0,
                 const std::string& policy = "full") {
   Options options;
+  options.precision.compute = "fp32";
   options.model = {.layers = 5, .hidden = 64, .heads = 4, .sequence = 64, .dropout = 0};
   options.batch = {.micro_batch = 2, .micro_batches = 4};
   options.device.kind = "host";

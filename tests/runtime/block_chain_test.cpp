@@ -20,6 +20,7 @@ constexpr int kBlocks = 6;
 
 Options options() {
   Options options;
+  options.precision.compute = "fp32";
   options.model = {.layers = kBlocks, .hidden = 64, .heads = 4, .sequence = 64, .dropout = 0};
   options.batch = {.micro_batch = 2, .micro_batches = 2};
   options.precision.gradients = "bf16";

@@ -22,6 +22,7 @@ constexpr double kMoment = 1e-9;  // in which no measurement fits
 
 Options options(const std::string& policy = "full") {
   Options options;
+  options.precision.compute = "fp32";
   options.model = {.layers = 3, .hidden = 64, .heads = 4, .sequence = 16, .dropout = 0};
   options.batch = {.micro_batch = 2, .micro_batches = 2};
   options.recompute.policy = policy;

@@ -167,7 +167,7 @@ TEST(Options, RefusesWhatThisVersionHasNot) {
   EXPECT_SAYS(refusal("optimizer.moments=fp16"), "accepted: \"fp32\", \"bf16_first\", \"bf16\", \"int8\"");
   EXPECT_SAYS(refusal("optimizer.name=lion"), "accepted: \"adamw\", \"lamb\", \"sgd\"");
   EXPECT_SAYS(refusal("optimizer.clip=value"), "accepted: \"none\", \"per_layer\", \"global\"");
-  EXPECT_SAYS(refusal("precision.compute=fp8"), "accepted: \"fp32\", \"bf16\", \"fp16\"");
+  EXPECT_SAYS(refusal("precision.compute=fp8"), "accepted: \"auto\", \"fp32\", \"bf16\", \"fp16\"");
   EXPECT_SAYS(refusal("recompute.policy=half"), "accepted: \"auto\", \"full\"");
 }
 
@@ -546,11 +546,13 @@ TEST(ValidateOptions, ChecksCombinations) {
   EXPECT_EQ(invalid({"batch.minibatch=30", "batch.micro_batch=5", "device.count=3"}), "(no BadInput)");
   EXPECT_SAYS(invalid({"schedule.minimum=1"}), "exceeds optimizer.learning_rate");
   EXPECT_SAYS(invalid({"precision.gradients=fp16"}),
-              "precision.gradients = \"fp16\" with precision.compute = \"fp32\"");
+              "precision.gradients = \"fp16\" with precision.compute = \"auto\"");
   EXPECT_SAYS(invalid({"precision.gradients=fp16", "precision.compute=bf16"}), "only fp16 compute scales its loss");
   EXPECT_SAYS(invalid({"precision.gradients=bf16", "batch.parts=1"}), "batch.parts is for gradients in fp32");
   EXPECT_SAYS(invalid({"device.execution=resident", "batch.parts=1"}), "batch.parts is for device.execution");
-  EXPECT_SAYS(invalid({"precision.loss_scale=1024"}), "precision.compute = \"fp32\" has none");
+  EXPECT_SAYS(invalid({"precision.loss_scale=1024"}), "precision.compute = \"auto\" has none");
+  EXPECT_EQ(invalid({"precision.tf32=true"}), "(no BadInput)");
+  EXPECT_SAYS(invalid({"precision.tf32=true", "precision.compute=bf16"}), "precision.tf32 is for products of fp32");
   for (const char* gradients : {"auto", "fp32", "bf16", "fp16"}) {
     EXPECT_EQ(invalid({"precision.compute=fp16", "precision.gradients=" + std::string(gradients)}), "(no BadInput)");
   }

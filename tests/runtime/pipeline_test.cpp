@@ -17,6 +17,7 @@ constexpr Bytes kEnough = Bytes{1} << 40;
 
 Options pipeline_options() {
   Options options;
+  options.precision.compute = "fp32";
   options.model = {.layers = kPipelineBlocks, .hidden = 64, .heads = 4, .sequence = 16, .dropout = 0};
   options.batch = {.micro_batch = 2, .micro_batches = kMicrobatches};
   options.device.kind = "host";

@@ -32,6 +32,7 @@ using testing::TemporaryFolder;
 
 Options small_options() {
   Options options;
+  options.precision.compute = "fp32";
   options.model = {.layers = 4, .hidden = 64, .heads = 4, .sequence = 16, .dropout = 0};
   options.batch = {.micro_batch = 2, .micro_batches = 3};
   options.device.kind = "host";
@@ -648,6 +649,28 @@ TEST_F(OfOneBlock, AFasterTypeOfProductsIsAdvised) {
   EXPECT_EQ(advice("bf16", true), "");
   EXPECT_SAYS(advice("bf16", false), "precision.compute = \"fp32\" may be faster");
   EXPECT_SAYS(advice("fp16", true), "precision.compute = \"fp32\" may be faster");
+}
+
+TEST_F(OfOneBlock, TheTypeOfProductsIsTheProcessors) {
+  const auto choice = [&](const Options& options, bool multiplies_bf16) {
+    Devices devices;
+    devices.push_back(std::make_unique<Processor>(multiplies_bf16));
+    const RunPlan plan = plan_run(options, std::move(devices));
+    EXPECT_EQ(name_of(plan.model.compute), plan.options.precision.compute == "bf16" ? "bf16" : "f32");
+    return std::pair(plan.options.precision.compute, memory_contract(plan).compute_choice);
+  };
+  const auto expect = [&](const Options& options, bool multiplies_bf16, const std::string& type, const char* why) {
+    const auto [chosen, said] = choice(options, multiplies_bf16);
+    EXPECT_EQ(chosen, type);
+    EXPECT_SAYS(said, type + ", since " + why);
+  };
+  Options options = plain_;
+  options.precision.compute = PrecisionOptions().compute;
+  expect(options, true, "bf16", "this processor has instructions");
+  expect(options, false, "fp32", "this processor has no instructions");
+  options.precision.tf32 = true;
+  expect(options, true, "fp32", "precision.tf32 is set");
+  EXPECT_EQ(choice(plain_, true), std::pair(std::string("fp32"), std::string()));  // which is named
 }
 
 TEST_F(OfOneBlock, WorkIsTheSameForThoseThatDoTheSame) {

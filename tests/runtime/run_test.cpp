@@ -231,6 +231,7 @@ TEST_F(Run, ObeysEveryKeyOfARun) {
        }},
   };
   Options options;
+  options.precision.compute = "fp32";
   for (const runtime::Key& key : runtime::option_keys(options)) {
     if (key.section != "checkpoint" && key.section != "run") continue;
     const std::string name = std::string(key.section) + "." + std::string(key.name);

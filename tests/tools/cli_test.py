@@ -6,6 +6,7 @@ contract, one file: long because each tool has its own.
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -28,6 +29,8 @@ sequence = 16
 [data]
 train = ["text"]
 validation = ["text"]
+[precision]
+compute = "fp32"
 [batch]
 micro_batch = 2
 micro_batches = 2
@@ -224,7 +227,7 @@ class Cli(ToolTest):
         _, err = self.run_tool("l2l-train", "run.toml", "--set", "run.steps=1")
         self.assertIn("device.kind = \"auto\" took the host, since the CUDA module does not open", err)
         _, err = self.run_tool("l2l-train", "run.toml", "--set", "run.steps=1", "--set", "device.kind=host")
-        self.assertNotIn("took", err)
+        self.assertNotIn("device.kind", err)
 
     def test_the_same_run_twice_gives_the_same_bits_and_loses_nothing(self):
         first, second = self.summary(), self.summary()
@@ -260,6 +263,19 @@ class Cli(ToolTest):
         _, err = self.run_tool("l2l-train", "run.toml", "--resume", "checkpoints/run", "--dry-run", *LEAVES_MICRO_BATCH,
                                "--set", "batch.minibatch=8")  # another minibatch: chosen anew
         self.assertNotIn("as in the checkpoint", err)
+
+    def test_the_type_is_the_processors_or_that_of_a_checkpoint(self):
+        whole = self.summary("--set", "checkpoint.directory=whole")
+        self.summary("--steps", "2")
+        any_type = ["--set", "precision.compute=auto"]
+        _, err = self.run_tool("l2l-train", "run.toml", "--dry-run", *any_type)
+        taken = re.search(r'precision.compute = "auto" took (bf16|fp32), since this processor has (no )?instructions', err)
+        self.assertTrue(taken, err)
+        self.assertEqual(taken.group(1) == "fp32", bool(taken.group(2)))
+        self.assertIn(f"sequences, {taken.group(1)}, relay", err)
+        out, err = self.run_tool("l2l-train", "run.toml", "--resume", "checkpoints/run", *any_type)
+        self.assertIn("precision.compute = fp32, as in the checkpoint: another one would give other bits", err)
+        self.assertEqual(json.loads(out.splitlines()[-1])["weights_hash"], whole["weights_hash"])
 
     def test_resume_from_an_older_step_sets_later_ones_aside(self):
         periodic = ["--set", "checkpoint.every=1", "--set", "checkpoint.keep=9"]

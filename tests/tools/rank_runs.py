@@ -26,6 +26,8 @@ sequence = 16
 dropout = 0.1
 [data]
 train = ["text"]
+[precision]
+compute = "fp32"
 [batch]
 micro_batch = 2
 micro_batches = 24

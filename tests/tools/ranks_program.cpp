@@ -15,6 +15,7 @@ namespace {
 
 l2l::Options small_run(const std::string& text, const std::filesystem::path& folder) {
   l2l::Options options;
+  options.precision.compute = "fp32";
   options.model.layers = 2;
   options.model.hidden = 32;
   options.model.heads = 2;

@@ -21,6 +21,8 @@ sequence = 16
 dropout = 0
 [data]
 train = ["text"]
+[precision]
+compute = "fp32"
 [batch]
 micro_batch = 16
 micro_batches = 2

@@ -84,7 +84,7 @@ class Paths(ToolTest):
         (home / "books/a/b").mkdir(parents=True)
         shutil.move(self.path / "text", home / "books/a/b/text.txt")
         environment = {**os.environ, "HOME": str(home)}
-        (self.path / self.config).write_text(CONFIG.replace('"text"', '"~/books/**/*.txt"').replace("[batch]", 'tokenizer = "bytes"\n[batch]'))
+        (self.path / self.config).write_text(CONFIG.replace('"text"', '"~/books/**/*.txt"').replace("[precision]", 'tokenizer = "bytes"\n[precision]'))
         for more in ([], sets(data_train="['~/**/*.txt']")):
             done = subprocess.run([TOOLS / "l2l-train", self.config, "--quiet", *more, "--set", "checkpoint.directory=~/saved"],
                                   cwd=self.path, env=environment, capture_output=True, text=True, timeout=100)
@@ -159,7 +159,8 @@ class Advice(ToolTest):
 
     @unittest.skipIf(SANITIZED, "remedies are tried for a second of the clock, in which such builds try few")
     def test_where_two_kinds_are_short(self):
-        settings = sets(model_hidden=2048, model_layers=100, model_sequence=64, batch_micro_batch=8, transfer_stash="host")
+        settings = sets(model_hidden=2048, model_layers=100, model_sequence=64, batch_micro_batch=8, transfer_stash="host",
+                        precision_compute="fp32")
         kind, remedies, err = self.advice(*settings, *sets(device_memory="64MiB"))
         self.assertRegex(err, r"device memory: .* short by [0-9.]+ [MG]iB \(host memory by [0-9.]+ [GT]iB as well\); ")
         self.assertIn(kind, ("what helps", "what is enough"), err)

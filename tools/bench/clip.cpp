@@ -17,6 +17,7 @@ constexpr int kBlocks = 12, kMicrobatches = 4;
 // A device that takes no time: what is left is the host's work.
 MeasuredSettings unpaced() {
   Options options;
+  options.precision.compute = "fp32";
   options.model = {.layers = kBlocks, .hidden = 256, .heads = 4, .sequence = 16};
   options.batch = {.micro_batch = 1, .micro_batches = kMicrobatches};
   options.transfer.stash = "host";

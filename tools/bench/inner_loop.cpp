@@ -17,6 +17,7 @@ using Case = std::function<MeasuredSettings(int microbatches)>;
 
 MeasuredSettings host_case(int microbatches) {
   Options options;
+  options.precision.compute = "fp32";
   options.model = {.layers = 6, .hidden = 256, .heads = 4, .sequence = 128};
   options.batch = {.micro_batch = 2, .micro_batches = microbatches};
   options.transfer.stash = "host";

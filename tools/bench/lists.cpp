@@ -38,6 +38,7 @@ struct ListCase {
 
 Options options_of(const ListCase& size, bool exchanges) {
   Options options;
+  options.precision.compute = "fp32";
   options.model.hidden = size.hidden;
   options.model.heads = 4;
   options.model.sequence = size.sequence;

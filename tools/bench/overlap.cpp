@@ -13,6 +13,7 @@ constexpr double kShare = 0.6;  // bytes, both ways added up, of compute
 
 MeasuredSettings host_case() {
   Options options;
+  options.precision.compute = "fp32";
   options.model = {.layers = 8, .hidden = 256, .heads = 4, .sequence = 128};
   options.batch = {.micro_batch = 2, .micro_batches = 4};
   options.transfer.stash = "host";

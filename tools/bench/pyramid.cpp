@@ -39,6 +39,7 @@ std::shared_ptr<const SampleSource> images() {
 // fp32, on the host device.
 Options options_of(const RevbifpnSettings& settings, const std::string& reversible) {
   Options options;
+  options.precision.compute = "fp32";
   options.model = revbifpn(settings, reversible);
   options.data.train_source = images();
   options.device.kind = "host";

@@ -10,6 +10,7 @@ using std::chrono::microseconds;
 // Small enough that the parameter server, which is real, takes little beside the table's milliseconds.
 Options small_model(int layers, int microbatches) {
   Options options;
+  options.precision.compute = "fp32";
   options.model = {.layers = layers, .hidden = 64, .heads = 4, .sequence = 16};
   options.batch = {.micro_batch = 2, .micro_batches = microbatches};
   options.transfer.stash = "host";

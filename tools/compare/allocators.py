@@ -32,6 +32,8 @@ dropout = 0.1
 [data]
 train = ["text"]
 validation = ["text"]
+[precision]
+compute = "fp32"
 [batch]
 micro_batch = 1
 micro_batches = 2

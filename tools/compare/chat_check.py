@@ -83,6 +83,8 @@ learn = "assistant"
 template = "{template}"
 samples = "{samples}"
 order = "sequential"
+[precision]
+compute = "fp32"
 [batch]
 micro_batch = {micro_batch}
 micro_batches = {micro_batches}

@@ -57,6 +57,8 @@ validation = ["{data}"]
 samples = "{samples}"
 order = "sequential"
 tokenizer = "bytes"
+[precision]
+compute = "fp32"
 [batch]
 micro_batch = 2
 micro_batches = 2

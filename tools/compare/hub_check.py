@@ -120,6 +120,8 @@ dropout = 0.0
 [data]
 train = ["{data}"]
 format = "tokens"
+[precision]
+compute = "fp32"
 [batch]
 micro_batch = 2
 micro_batches = 2

@@ -52,6 +52,8 @@ train = ["{data}"]
 samples = "padded"
 order = "sequential"
 tokenizer = "bytes"
+[precision]
+compute = "fp32"
 [batch]
 micro_batch = 2
 micro_batches = 2

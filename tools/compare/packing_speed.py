@@ -28,6 +28,8 @@ sequence = 512
 dropout = 0.0
 [data]
 format = "tokens"
+[precision]
+compute = "fp32"
 [batch]
 micro_batch = 4
 micro_batches = 2

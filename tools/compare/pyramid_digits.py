@@ -34,6 +34,8 @@ reversible = "{kind}"
 train = ["train.npy", "train_classes.npy"]
 validation = ["test.npy", "test_classes.npy"]
 order = "sequential"
+[precision]
+compute = "fp32"
 [batch]
 micro_batch = {batch}
 micro_batches = 1

@@ -17,6 +17,7 @@ BASE = {
     "data": {"format": "text"},
     "batch": {"micro_batch": 2, "micro_batches": 3},
     "optimizer": {"name": "adamw", "learning_rate": 0.003},
+    "precision": {"compute": "fp32"},
     "device": {"kind": "host", "threads": 2},
     "transfer": {"stash": "host"},
     "run": {"steps": 6, "seed": 7},

@@ -35,6 +35,8 @@ dropout = 0.0
 train = ["{data}"]
 format = "{format}"
 samples = "{samples}"
+[precision]
+compute = "fp32"
 [batch]
 micro_batch = 1
 micro_batches = 1
