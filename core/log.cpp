@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <mutex>
+#include <set>
 #include <utility>
 
 namespace l2l {
@@ -9,7 +10,8 @@ namespace {
 
 struct Sink {
   std::mutex mutex;
-  LogSink function;  // guarded by mutex
+  LogSink function;            // guarded by mutex
+  std::set<std::string> once;  // likewise: what log_once() has said
 };
 
 // Never destroyed: threads may still log while the process exits.
@@ -29,6 +31,15 @@ void set_log_sink(LogSink function) {
   Sink& target = sink();
   const std::lock_guard lock(target.mutex);
   target.function = std::move(function);
+}
+
+void log_once(LogLevel level, const std::string& message) {
+  Sink& target = sink();
+  {
+    const std::lock_guard lock(target.mutex);
+    if (!target.once.insert(message).second) return;
+  }
+  log(level, message);
 }
 
 void log(LogLevel level, std::string_view message) {

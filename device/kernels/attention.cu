@@ -103,8 +103,10 @@ class Attention final : public Kernel {
 const Factory make_attention = [](const Context& context, const OpView& op) -> std::unique_ptr<Kernel> {
   const DType dtype = op.input(0).dtype;
   auto own = make_for<Attention>(dtype, context, op);
-  if (op.inputs.size() > 1) return own;  // documents: ours skip what they do not see
-  auto cudnn = make_cudnn_attention(context, AttentionProblem(op.input(0), op.attributes), dtype);
+  const AttentionProblem problem(op.input(0), op.attributes);
+  const bool packed = op.inputs.size() > 1;  // documents: ours skip what they do not see
+  auto cudnn = packed ? nullptr : make_cudnn_attention(context, problem, dtype);
+  tell_kernels(problem, dtype, "forward", cudnn ? "cuDNN" : tensor::name_of_kernels(problem, dtype, context.tf32));
   return cudnn ? std::move(cudnn) : std::move(own);
 };
 

@@ -126,8 +126,10 @@ class AttentionBackward final : public Kernel {
 const Factory make_attention_backward = [](const Context& context, const OpView& op) -> std::unique_ptr<Kernel> {
   const DType dtype = op.input(1).dtype;
   auto own = make_for<AttentionBackward>(dtype, context, op);
-  if (op.inputs.size() > 4) return own;
-  auto cudnn = make_cudnn_attention_backward(context, AttentionProblem(op.input(1), op.attributes), dtype);
+  const AttentionProblem problem(op.input(1), op.attributes);
+  const bool packed = op.inputs.size() > 4;
+  auto cudnn = packed ? nullptr : make_cudnn_attention_backward(context, problem, dtype);
+  tell_kernels(problem, dtype, "backward", cudnn ? "cuDNN" : tensor::name_of_kernels(problem, dtype, context.tf32));
   return cudnn ? std::move(cudnn) : std::move(own);
 };
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/log.h"
 #include "device/kernels/common/dropout.h"
 #include "l2l/errors.h"
 
@@ -29,6 +30,12 @@ AttentionProblem::AttentionProblem(const compiler::Value& qkv, const compiler::A
   cap = attributes.softcap / scale;
   probability = attributes.probability;
   if (probability > 0) kernels::require_random_elements(Shape{tasks(), sequence, sequence}.elements(), "attention");
+}
+
+void tell_kernels(const AttentionProblem& problem, DType dtype, const std::string& pass, const std::string& kernels) {
+  log_once(LogLevel::info, "attention in " + std::string(name_of(dtype)) + ", " + std::to_string(problem.heads) +
+                               " heads of " + std::to_string(problem.head_dim) + ", " +
+                               std::to_string(problem.sequence) + " tokens: " + pass + " pass by " + kernels);
 }
 
 }  // namespace l2l::device::cuda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "compiler/ir/graph.h"
 
@@ -106,5 +107,8 @@ struct SeenRows<true> {
   static constexpr int smaller(int a, int b) { return a < b ? a : b; }
   static constexpr int larger(int a, int b) { return a > b ? a : b; }
 };
+
+// Says, once for each shape, which kernels serve a "forward" or "backward" pass: its time and last bits depend on them.
+void tell_kernels(const AttentionProblem& problem, DType dtype, const std::string& pass, const std::string& kernels);
 
 }  // namespace l2l::device::cuda

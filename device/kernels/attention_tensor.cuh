@@ -23,6 +23,12 @@ bool takes(const AttentionProblem& problem, bool tf32) {
   return type && problem.vector && problem.cap == 0 && problem.head_dim <= 128;
 }
 
+// For people.
+inline std::string name_of_kernels(const AttentionProblem& problem, DType dtype, bool tf32) {
+  const bool taken = dtype == DType::f32 ? takes<float>(problem, tf32) : takes<__half>(problem, tf32);
+  return taken ? "our kernels on tensor cores" : "our kernels without tensor cores";
+}
+
 __device__ inline int lane_group() { return static_cast<int>(threadIdx.x % 32) / 4; }  // g of ptx.cuh
 __device__ inline int lane_in_group() { return static_cast<int>(threadIdx.x % 4); }    // t
 __device__ inline int warp_index() { return static_cast<int>(threadIdx.x / 32); }
