@@ -132,8 +132,8 @@ void check_covered(const GroupSpec& group, const Ranges& ranges) {
 
 std::vector<SharedBlock> shared_blocks(const ParameterSpec& parameter) {
   const Shape& own = parameter.shape;
-  if (!parameter.share) return {{1, own.elements(), 0, own.elements(), 0, own.elements(), false}};
-  const auto& [whole, axis, ranges] = *parameter.share;
+  if (!parameter.share) return {{1, own.elements(), 0, own.elements(), 0, own.elements(), /*devices=*/0}};
+  const auto& [whole, axis, ranges, devices] = *parameter.share;
   std::int64_t inner = 1, outer = 1;  // elements of one step along the axis, and how often all of them come
   for (std::size_t i = axis + 1; i < whole.rank(); ++i) inner *= whole[i];
   for (std::size_t i = 0; i < axis; ++i) outer *= whole[i];
@@ -141,7 +141,7 @@ std::vector<SharedBlock> shared_blocks(const ParameterSpec& parameter) {
   std::int64_t begin = 0;
   for (const auto& [first, count] : ranges) {
     blocks.push_back(
-        {outer, count * inner, begin * inner, own[axis] * inner, first * inner, whole[axis] * inner, true});
+        {outer, count * inner, begin * inner, own[axis] * inner, first * inner, whole[axis] * inner, devices});
     begin += count;
   }
   return blocks;

@@ -23,7 +23,7 @@ using GroupIndex = std::int32_t;
 enum class Initial : std::uint8_t { zeros, ones, normal, uniform };
 
 // What one device has of a parameter that is split over several: along `axis` of `whole`, these ranges of it, one
-// behind the other.
+// behind the other. Where there are more devices than shares, as many neighbours have the same one.
 struct ParameterShare {
   struct Range {
     std::int64_t first = 0, count = 0;
@@ -32,6 +32,7 @@ struct ParameterShare {
   Shape whole;
   std::size_t axis = 0;
   std::vector<Range> ranges = {};
+  int devices = 1;  // that have this share
   bool operator==(const ParameterShare&) const = default;
 };
 
@@ -59,7 +60,7 @@ struct SharedBlock {
   std::int64_t rows = 0, columns = 0;
   std::int64_t own = 0, own_stride = 0;
   std::int64_t whole = 0, whole_stride = 0;
-  bool split = false;  // else every device has it
+  int devices = 0;  // neighbours that have it; 0: every device
   bool operator==(const SharedBlock&) const = default;
 };
 // All of them; of a parameter that every device has, the one block that it is.

@@ -550,7 +550,7 @@ Family::Part dropped_out(Family::Part part) {
 compiler::Attributes attention_attributes(const TransformerShape& shape) {
   const bool slides = shape.slides(0), local = slides && shape.local_theta > 0;
   return {.heads = static_cast<int>(shape.own_heads()),
-          .kv_heads = static_cast<int>(shape.kv_heads / shape.shard.count),
+          .kv_heads = static_cast<int>(shape.own_kv_heads()),
           .window = slides ? static_cast<int>(shape.window) : 0,
           .scale = shape.query_scale > 0 ? 1 / std::sqrt(shape.query_scale) : 0,
           .softcap = shape.attention_softcap,

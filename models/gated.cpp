@@ -65,10 +65,11 @@ ValueId rms_norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Tr
 ValueId rotary_attention(GraphBuilder& graph, LayerWeights& weights, ValueId normed, const TransformerShape& shape,
                          Gain gain) {
   const Attributes attributes = attention_attributes(shape);
-  ValueId qkv = widen(
-      graph, weights, normed, shape,
-      {{"self_attn.q_proj", shape.queries()}, {"self_attn.k_proj", shape.keys()}, {"self_attn.v_proj", shape.keys()}},
-      shape.qkv_bias);
+  ValueId qkv = widen(graph, weights, normed, shape,
+                      {{"self_attn.q_proj", shape.queries()},
+                       {"self_attn.k_proj", shape.keys(), shape.kv_heads},
+                       {"self_attn.v_proj", shape.keys(), shape.kv_heads}},
+                      shape.qkv_bias);
   if (shape.head_norms) qkv = norm_heads(graph, weights, qkv, shape, attributes, gain);
   const ValueId turned = graph.rotary(qkv, attributes, read_rows(graph, shape, compiler::RowField::position));
   const ValueId mixed = attend(graph, shape, turned, attributes);

@@ -15,17 +15,20 @@ Shape with_extent(const Shape& shape, std::size_t axis, std::int64_t extent) {
   return changed;
 }
 
-// What `split` gives a device of a parameter of this shape.
-ParameterList::Parameter share_of(const std::string& name, const Shape& whole, const Split& split) {
-  const auto& [count, index] = split.shard;
-  if (count == 1) return {name, whole};
+// What `split` gives a device of a parameter of this shape, which is split into `most_shares` at most, if not 0.
+ParameterList::Parameter share_of(const std::string& name, const Shape& whole, const Split& split,
+                                  std::int64_t most_shares) {
+  if (split.shard.count == 1) return {name, whole};
+  const bool shared = most_shares > 0 && most_shares < split.shard.count;
+  const std::int64_t devices = shared ? split.shard.count / most_shares : 1;
+  const std::int64_t count = split.shard.count / devices, index = split.shard.index / devices;
   const std::int64_t extent = whole[split.axis], section = extent / split.sections, own = section / count;
   if (own * count * split.sections != extent) {
     throw BadInput(name + ": " + std::to_string(extent) + " of " + whole.to_string() + " cannot be split over " +
                    std::to_string(count) + " devices" +
                    (split.sections > 1 ? " in " + std::to_string(split.sections) + " sections" : ""));
   }
-  ParameterShare share{whole, split.axis};
+  ParameterShare share{.whole = whole, .axis = split.axis, .devices = static_cast<int>(devices)};
   for (std::int64_t i = 0; i < split.sections; ++i) share.ranges.push_back({i * section + index * own, own});
   return {name, with_extent(whole, split.axis, split.sections * own), std::move(share)};
 }
@@ -114,7 +117,7 @@ ValueId LayerWeights::joined(const std::vector<Piece>& pieces, ShapeOf shape_of,
   std::string names;
   std::int64_t rows = 0;
   for (const Piece& piece : pieces) {
-    parameters.push_back(share_of(piece.name, shape_of(piece.rows), split));
+    parameters.push_back(share_of(piece.name, shape_of(piece.rows), split, piece.most_shares));
     names += (names.empty() ? "" : " | ") + piece.name;
     rows += parameters.back().shape[0];
   }

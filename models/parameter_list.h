@@ -70,6 +70,7 @@ class LayerWeights {
   struct Piece {
     std::string name;
     std::int64_t rows;
+    std::int64_t most_shares = 0;  // into which rows can be split, which more devices share; 0: into any number
   };
   compiler::ValueId joined_matrix(const std::vector<Piece>& pieces, std::int64_t columns, float deviation,
                                   const Split& split = {});

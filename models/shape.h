@@ -1,6 +1,7 @@
 // The sizes of a transformer. Each family reads the fields that it has a use for.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -100,6 +101,8 @@ struct TransformerShape {
   std::int64_t rows() const { return micro_batch * sequence; }    // tokens of a microbatch
   std::int64_t own_rows() const { return rows() / shard.count; }  // of what lies between layers
   std::int64_t own_heads() const { return heads / shard.count; }
+  // 0 where there are as many as heads; one that several devices have where there are fewer than devices.
+  std::int64_t own_kv_heads() const { return kv_heads == 0 ? 0 : std::max<std::int64_t>(1, kv_heads / shard.count); }
   std::int64_t head_dim() const { return head_size > 0 ? head_size : hidden / heads; }
   std::int64_t queries() const { return heads * head_dim(); }  // columns of all queries
   std::int64_t keys() const { return (kv_heads > 0 ? kv_heads : heads) * head_dim(); }

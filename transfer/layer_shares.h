@@ -21,8 +21,8 @@ struct LayerShares {
   std::vector<std::vector<SharedBlock>> blocks = {};  // by layer
 
   const std::vector<SharedBlock>& of(LayerIndex layer) const { return blocks[static_cast<std::size_t>(layer)]; }
-  // What all devices have is brought by the first.
-  bool brings(const SharedBlock& block) const { return block.split || member == 0; }
+  // Of the devices that have a block, the first brings its gradient.
+  bool brings(const SharedBlock& block) const { return block.devices == 0 ? member == 0 : member % block.devices == 0; }
 };
 
 // The gradients that the devices of a group bring of a layer, each its blocks, into one buffer of the parameter server.

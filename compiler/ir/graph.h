@@ -92,7 +92,8 @@ struct CustomOpReference {
 };
 
 // Which share of a layer that is split over devices (tensor parallelism) an op's device has: each runs a graph of its
-// own. One of one: the layer is whole.
+// own. One of one: the layer is whole. Ops that exchange rows may do so among fewer than all devices, so many
+// neighbours.
 struct Shard {
   std::int32_t count = 1, index = 0;
 

@@ -28,8 +28,15 @@ Graph drain_graph(std::int64_t elements, DType dtype) {
   return graph;
 }
 
-// The same of a device's shares of a layer, without the sum of squares. The gradients of parameters that all devices
-// have are added, and are the sum on each of them.
+// Those of the model's devices that have the same of a parameter.
+compiler::Shard sharers(const models::Model& model, const ParameterSpec& parameter) {
+  if (!parameter.share) return fault_point("tensor.no_sum") ? compiler::Shard{} : model.shard;
+  if (fault_point("tensor.no_sum_of_shared_heads")) return {};
+  return {parameter.share->devices, model.shard.index % parameter.share->devices};
+}
+
+// The same of a device's shares of a layer, without the sum of squares. The gradients of what several devices have are
+// added, and are the sum on each of them.
 Graph share_drain_graph(const models::Model& model, LayerIndex layer, DType dtype) {
   Graph graph;
   graph.name = "drain";
@@ -42,9 +49,9 @@ Graph share_drain_graph(const models::Model& model, LayerIndex layer, DType dtyp
     for (const ParameterSpec& parameter : shares.groups[static_cast<std::size_t>(part.group)].parameters) {
       const std::int64_t first = part.offset + parameter.offset, elements = parameter.shape.elements();
       compiler::ValueId sums = value("accumulators", DType::f32, {1, elements}, Region::gradients, first);
-      if (!parameter.share && !fault_point("tensor.no_sum")) {
-        const auto all = value("of all devices", DType::f32, {model.shard.count, elements}, Region::scratch);
-        graph.ops.push_back({OpKind::all_gather_rows, {sums}, {all}, {.shard = model.shard}});
+      if (const compiler::Shard shard = sharers(model, parameter); shard.count > 1) {
+        const auto all = value("of all that have it", DType::f32, {shard.count, elements}, Region::scratch);
+        graph.ops.push_back({OpKind::all_gather_rows, {sums}, {all}, {.shard = shard}});
         sums = value("sums", DType::f32, {1, elements}, Region::scratch);
         graph.ops.push_back({OpKind::tree_sum, {all}, {sums}, {}});
       }

@@ -14,8 +14,8 @@ namespace l2l::runtime {
 struct LayerPrograms {
   std::unique_ptr<device::Executable> forward;   // of the head: loss only (evaluation)
   std::unique_ptr<device::Executable> backward;  // of a head at once: forward straight into backward
-  // Accumulators -> gradients in the dtype that crosses the link; of split layers, those of parameters that all devices
-  // have are summed over devices first. Else null.
+  // Accumulators -> gradients in the dtype that crosses the link; of split layers, those of parameters that several
+  // devices have are summed over these first. Else null.
   std::unique_ptr<device::Executable> drain;
   std::unique_ptr<device::Executable> add;     // accumulators += those of another part, where a device has several
   std::unique_ptr<device::Executable> sum;     // over devices, of a slice of the gradients that they drained; else null

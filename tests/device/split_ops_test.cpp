@@ -154,6 +154,32 @@ TEST_P(SplitOps, GatherTheRowsOfAll) {
   for (int i = 0; i < count_; ++i) EXPECT_EQ(of(i).floats(Region::output), all) << i;
 }
 
+// Among pairs of neighbours.
+TEST_P(SplitOps, ExchangeAmongFewerThanAll) {
+  if (count_ % 2 != 0) GTEST_SKIP() << "no pairs";
+  const std::int64_t rows = 2;
+  std::vector<Floats> parts;
+  for (int i = 0; i < count_; ++i) {
+    parts.push_back(numbers(rows * kHidden, static_cast<std::uint32_t>(2 + i)));
+    of(i).set(Region::input, parts.back());
+  }
+  const auto graph_of = [&](Shard shard) {
+    const Shard pair{2, shard.index % 2};
+    GraphBuilder graph("pairs");
+    const ValueId x = graph.bound(Region::input, "x", DType::f32, {rows, kHidden});
+    const ValueId own = graph.apply(OpKind::reduce_scatter_rows, {x}, {.shard = pair});
+    graph.place(graph.apply(OpKind::all_gather_rows, {own}, {.shard = pair}), Region::output);
+    return graph.finish();
+  };
+  devices_.run(graph_of, memories_);
+  for (int i = 0; i < count_; ++i) {
+    const Floats &first = parts[static_cast<std::size_t>(i / 2 * 2)],
+                 &second = parts[static_cast<std::size_t>(i / 2 * 2 + 1)];
+    const Floats sums = of(i).floats(Region::output);
+    for (std::size_t at = 0; at < sums.size(); ++at) EXPECT_EQ(sums[at], first[at] + second[at]) << i << ", " << at;
+  }
+}
+
 // ((0 + 1) + (2 + 3)) + ..., whichever device comes first.
 TEST_P(SplitOps, ScatterTheSumOfAllInTheOrderOfATree) {
   std::vector<Floats> parts;

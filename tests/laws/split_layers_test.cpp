@@ -2,6 +2,7 @@
 // for the order of sums, and for a given split the same bits however the run is executed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/fault_point.h"
@@ -20,12 +21,13 @@ using testing::SmallRun;
 
 constexpr int kSteps = 6;
 
+// "llama_kv1": one head of keys and values, which all devices have; "llama_kv2": two, each of which two of four have.
 Options options_of(const SmallRun& run, std::int64_t tensor, const std::string& family = "gpt2",
                    std::int64_t groups = 1) {
   Options options = run.options(family);
   options.model.hidden = 32;
-  options.model.heads = options.model.kv_heads = 4;
-  if (family != "llama") options.model.kv_heads = 0;
+  options.model.heads = 4;
+  options.model.kv_heads = family == "llama_kv1" ? 1 : family == "llama_kv2" ? 2 : 0;
   options.model.intermediate = 64;
   options.model.sequence = 12;
   options.batch = {.micro_batch = 2, .micro_batches = 8};
@@ -46,6 +48,13 @@ Gradients gradients_of(const Options& options) {
   return testing::gradients_of(plan, engine);
 }
 
+LinkCounters counters_of(const runtime::RunPlan& plan) {
+  runtime::Engine engine(plan, nullptr);
+  engine.minibatch().draw(plan.model);
+  engine.train(0, 1e-3);
+  return engine.link_counters();
+}
+
 double largest_difference(const Record& a, const Record& b) {
   double largest = 0;
   for (std::size_t i = 0; i < a.losses.size(); ++i) {
@@ -55,7 +64,8 @@ double largest_difference(const Record& a, const Record& b) {
 }
 
 class SplitFamilies : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, SplitFamilies, ::testing::Values("gpt2", "bert", "llama", "llama_tied"),
+INSTANTIATE_TEST_SUITE_P(All, SplitFamilies,
+                         ::testing::Values("gpt2", "bert", "llama", "llama_tied", "llama_kv2", "llama_kv1"),
                          [](const auto& family) { return std::string(family.param); });
 
 TEST_P(SplitFamilies, HaveTheGradientsOfWholeLayers) {
@@ -66,6 +76,47 @@ TEST_P(SplitFamilies, HaveTheGradientsOfWholeLayers) {
   }
   arm_fault_point("tensor.no_sum");
   EXPECT_GT(difference(gradients_of(options_of(run, 2, GetParam())), whole), 1e-2) << "the check sees gradients";
+  arm_fault_point("");
+}
+
+TEST(SplitLayers, SumTheGradientsOfHeadsThatSeveralDevicesHave) {
+  const SmallRun run;
+  for (const char* const family : {"llama_kv2", "llama_kv1"}) {
+    const Gradients whole = gradients_of(options_of(run, 1, family));
+    const auto keys = [](const Gradients& gradients) { return gradients.at("model.layers.1.self_attn.k_proj.weight"); };
+    arm_fault_point("tensor.no_sum_of_shared_heads");
+    const Gradients missing = gradients_of(options_of(run, 4, family));
+    arm_fault_point("");
+    EXPECT_GT(difference({{"keys", keys(missing)}}, {{"keys", keys(whole)}}), 1e-2) << family;
+  }
+}
+
+// Each element counts once, however many devices have it.
+TEST(SplitLayers, ClipByTheNormOfWholeLayers) {
+  const SmallRun run;
+  const auto clipped = [&](std::int64_t tensor, const char* family) {
+    Options options = options_of(run, tensor, family);
+    options.optimizer.clip = "global";
+    options.optimizer.max_norm = 0.05;
+    return record(options);
+  };
+  const auto largest_of_norms = [](const Record& a, const Record& b) {
+    double largest = 0;
+    for (std::size_t i = 0; i < a.norms.size(); ++i) largest = std::max(largest, std::abs(a.norms[i] / b.norms[i] - 1));
+    return largest;
+  };
+  for (const char* const family : {"gpt2", "llama_kv2", "llama_kv1"}) {
+    const Record whole = clipped(1, family);
+    EXPECT_GT(*std::ranges::min_element(whole.norms), 0.05) << "every step is clipped";
+    for (const std::int64_t tensor : {2, 4}) {
+      const Record split = clipped(tensor, family);
+      EXPECT_LE(largest_of_norms(split, whole), 1e-5) << family << ", " << tensor;
+      EXPECT_LE(largest_difference(split, whole), 1e-6) << family << ", " << tensor;
+    }
+  }
+  const Record whole = clipped(1, "llama_kv1");
+  arm_fault_point("tensor.no_sum_of_shared_heads");
+  EXPECT_GT(largest_of_norms(clipped(4, "llama_kv1"), whole), 1e-3);
   arm_fault_point("");
 }
 
@@ -97,7 +148,7 @@ TEST_P(SplitFamilies, TrainLikeWholeLayersInBf16) {
 
 TEST(SplitLayers, HaveTheSameBitsHoweverTheyRun) {
   const SmallRun run;
-  for (const char* const family : {"gpt2", "llama"}) {
+  for (const char* const family : {"gpt2", "llama", "llama_kv1"}) {
     testing::expect_same_bits(options_of(run, 2, family), record, family,
                               {{"kept, but for what is cheap", [](Options& o) { o.recompute.policy = "min_cut"; }},
                                {"three slots", [](Options& o) { o.transfer.prefetch = 2; }},
@@ -130,43 +181,53 @@ TEST(SplitLayers, TrainInFp16AndClipGlobally) {
 
 // A checkpoint knows nothing of how layers are split.
 TEST(SplitLayers, GoOnWithAnotherSplit) {
-  const SmallRun run;
-  Trainer whole(options_of(run, 2));
-  for (int i = 0; i < 3; ++i) whole.step();
-  whole.save();
-  const Record rest = testing::record_of(whole, 3);
-  for (const std::int64_t tensor : {1, 2, 4}) {
-    Trainer resumed(options_of(run, tensor));
-    resumed.resume(run.options().checkpoint.directory);
-    const Record record = testing::record_of(resumed, 3);
-    EXPECT_LE(largest_difference(record, rest), 1e-6) << tensor;
-    EXPECT_EQ(record == rest, tensor == 2) << tensor;
+  for (const char* const family : {"gpt2", "llama_kv1"}) {
+    const SmallRun run;
+    Trainer whole(options_of(run, 2, family));
+    for (int i = 0; i < 3; ++i) whole.step();
+    whole.save();
+    const Record rest = testing::record_of(whole, 3);
+    for (const std::int64_t tensor : {1, 2, 4}) {
+      Trainer resumed(options_of(run, tensor, family));
+      resumed.resume(run.options().checkpoint.directory);
+      const Record record = testing::record_of(resumed, 3);
+      EXPECT_LE(largest_difference(record, rest), 1e-6) << family << ", " << tensor;
+      EXPECT_EQ(record == rest, tensor == 2) << family << ", " << tensor;
+    }
   }
 }
 
-// Each device brings its share, once for a visit; its arena is what the contract states.
+// Each device brings its share, once for a visit, and of a head that several have the first; its arena is what the
+// contract states.
 TEST(SplitLayers, CrossTheLinkOnceInSharesAndTakeWhatWasPlanned) {
   const SmallRun run;
-  for (const std::int64_t tensor : {2, 4}) {
-    const runtime::RunPlan plan = runtime::plan_run(options_of(run, tensor));
-    runtime::Engine engine(plan, nullptr);
-    engine.minibatch().draw(plan.model);
-    engine.train(0, 1e-3);
-    Bytes weights = 0, gradients = 0;
-    for (int device = 0; device < plan.execution.all_devices(); ++device) {
-      const models::Model& model = plan.model_of(device);
-      for (LayerIndex layer = 0; layer < model.layers(); ++layer) {
-        const bool twice = model.is_block(layer) && layer < model.head() - 1;
-        for (const SharedBlock& block : shared_blocks(*model.shares, model.layout, layer)) {
-          const Bytes bytes = static_cast<Bytes>(block.rows * block.columns) * sizeof(float);
-          weights += (twice ? 2 : 1) * bytes;
-          if (block.split || model.shard.index == 0) gradients += bytes;
+  for (const char* const family : {"gpt2", "llama_kv2", "llama_kv1"}) {
+    for (const std::int64_t tensor : {2, 4}) {
+      const runtime::RunPlan plan = runtime::plan_run(options_of(run, tensor, family));
+      const LinkCounters counters = counters_of(plan);
+      Bytes weights = 0, gradients = 0;
+      for (int device = 0; device < plan.execution.all_devices(); ++device) {
+        const models::Model& model = plan.model_of(device);
+        for (LayerIndex layer = 0; layer < model.layers(); ++layer) {
+          const bool twice = model.is_block(layer) && layer < model.head() - 1;
+          for (const SharedBlock& block : shared_blocks(*model.shares, model.layout, layer)) {
+            const Bytes bytes = static_cast<Bytes>(block.rows * block.columns) * sizeof(float);
+            weights += (twice ? 2 : 1) * bytes;
+            if (block.devices == 0 ? device == 0 : device % block.devices == 0) gradients += bytes;
+          }
         }
       }
+      EXPECT_EQ(counters.weights_h2d, weights) << family << ", " << tensor;
+      EXPECT_EQ(counters.gradients_d2h, gradients) << family << ", " << tensor;
+      Bytes once = 0;
+      for (LayerIndex layer = 0; layer < plan.model.layers(); ++layer) {
+        for (const SharedBlock& whole : shared_blocks(plan.model.layout, plan.model.layout, layer)) {
+          once += static_cast<Bytes>(whole.rows * whole.columns) * sizeof(float);
+        }
+      }
+      EXPECT_EQ(counters.gradients_d2h, once) << family << ", " << tensor;
+      EXPECT_EQ(plan.device_peak_bytes(), plan.arena->bytes()) << family << ", " << tensor;
     }
-    EXPECT_EQ(engine.link_counters().weights_h2d, weights) << tensor;
-    EXPECT_EQ(engine.link_counters().gradients_d2h, gradients) << tensor;
-    EXPECT_EQ(plan.device_peak_bytes(), plan.arena->bytes()) << tensor;
   }
 }
 

@@ -39,10 +39,30 @@ ModelOptions options_of(const std::string& architecture) {
   return options;
 }
 
-Model model_of(const ModelOptions& options, compiler::Shard shard, bool packed = false) {
+bool groups_heads(const ModelOptions& options) {
+  return options.architecture != "gpt2" && options.architecture != "bert" && options.architecture != "roberta";
+}
+
+// What of a step may differ.
+struct Way {
+  int devices = 1;
+  bool packed = false;
+  // Negative controls: whose dropout masks all draw, if not each its own; gradients of what several devices have are
+  // those of the first.
+  int masks = -1;
+  bool only_first = false;
+};
+
+Model model_of(const ModelOptions& options, compiler::Shard shard, const Way& way = {}) {
   // Whole, the table is one layer.
   return make_model(
-      options, {.micro_batch = kMicroBatch, .vocabulary_chunk = options.vocabulary, .packed = packed, .shard = shard});
+      options,
+      {.micro_batch = kMicroBatch, .vocabulary_chunk = options.vocabulary, .packed = way.packed, .shard = shard});
+}
+
+// Of neighbours that have a parameter alike.
+bool is_first(const ParameterSpec& parameter, int device) {
+  return parameter.share ? device % parameter.share->devices == 0 : device == 0;
 }
 
 double number(std::uint32_t op, std::int64_t i) {
@@ -68,12 +88,10 @@ Tensors drawn(const Model& model) {
 // The devices of a model and what they have of one step.
 class Step {
  public:
-  // `masks`: which device's dropout masks the others draw; below 0: each its own.
-  Step(const ModelOptions& options, int devices, const Tensors& values, bool packed = false, int masks = -1)
-      : packed_(packed) {
-    for (int i = 0; i < devices; ++i) {
-      models_.push_back(model_of(options, {devices, i}, packed));
-      if (masks >= 0) draw_as(masks, models_.back());
+  Step(const ModelOptions& options, const Tensors& values, const Way& way = {}) : way_(way) {
+    for (int i = 0; i < way.devices; ++i) {
+      models_.push_back(model_of(options, {way.devices, i}, way));
+      if (way.masks >= 0) draw_as(way.masks, models_.back());
     }
     const Model& model = models_[0];
     std::vector<RegionTensors> last = run(0, &LayerType::forward, values, {});
@@ -141,7 +159,7 @@ class Step {
       memory[Region::tokens].push_back(static_cast<double>(row * 17 % 61));
       memory[Region::targets].push_back(row == 7 ? -1 : static_cast<double>(row * 23 % 61));
     }
-    if (!packed_) return;
+    if (!way_.packed) return;
     for (const auto field : {compiler::RowField::position, compiler::RowField::begin, compiler::RowField::end,
                              compiler::RowField::token_type}) {
       for (std::int64_t row = 0; row < kRows; ++row) {
@@ -184,10 +202,11 @@ class Step {
     });
   }
 
-  // Of what is split, each device's; of what all have, the sum.
+  // Of what one device has, its own; of what several have, the sum.
   void take_gradients(int layer, const std::vector<RegionTensors>& memories) {
     for (std::size_t i = 0; i < models_.size(); ++i) {
       for_each_parameter(models_[i], layer, [&](const ParameterSpec& parameter, std::size_t first) {
+        if (way_.only_first && !is_first(parameter, static_cast<int>(i))) return;
         const Shape& whole = parameter.share ? parameter.share->whole : parameter.shape;
         Tensor& sums = gradients[parameter.name];
         sums.resize(static_cast<std::size_t>(whole.elements()));
@@ -198,7 +217,7 @@ class Step {
     }
   }
 
-  const bool packed_;
+  const Way way_;
   std::vector<Model> models_;
 };
 
@@ -220,41 +239,77 @@ double difference(const Step& a, const Step& b) {
 
 class SplitModels : public ::testing::TestWithParam<std::string> {};
 
-void expect_whole(const ModelOptions& options, bool packed, std::initializer_list<int> counts) {
-  const Tensors values = drawn(model_of(options, {}, packed));
-  const Step whole(options, 1, values, packed);
-  for (const int devices : counts) {
-    EXPECT_LT(difference(Step(options, devices, values, packed), whole), 1e-12) << devices << ", " << packed;
+// With `way` over 2, 4 and 8 devices.
+void expect_whole(const ModelOptions& options, Way way) {
+  const Tensors values = drawn(model_of(options, {}, {.packed = way.packed}));
+  const Step whole(options, values, {.packed = way.packed});
+  for (const int devices : {2, 4, 8}) {
+    way.devices = devices;
+    EXPECT_LT(difference(Step(options, values, way), whole), 1e-12) << devices << ", " << way.packed;
   }
 }
 
 TEST_P(SplitModels, AreTheWholeModel) {
+  const ModelOptions options = with_defaults(options_of(GetParam()));
+  for (const bool packed : {false, true}) expect_whole(options, {.packed = packed});
+}
+
+// Heads of keys and values that several heads of queries share: as many on each device, or one that several have.
+TEST_P(SplitModels, AreTheWholeModelWithGroupedHeads) {
   ModelOptions options = with_defaults(options_of(GetParam()));
-  for (const bool packed : {false, true}) expect_whole(options, packed, {2, 4, 8});
-  if (options.kv_heads == 0) return;
-  options.kv_heads = 4;  // each of which two heads of queries share
-  for (const bool packed : {false, true}) expect_whole(options, packed, {2, 4});
+  if (!groups_heads(options)) GTEST_SKIP() << "each head has its own keys and values";
+  for (const std::int64_t heads : {4, 2, 1}) {
+    options.kv_heads = heads;
+    for (const bool packed : {false, true}) expect_whole(options, {.packed = packed});
+  }
 }
 
 // What all devices have of rows and parameters is what one has, and 1/T of what is split.
 TEST_P(SplitModels, HaveSharesOfParametersAndActivations) {
-  const ModelOptions options = with_defaults(options_of(GetParam()));
-  const Model whole = model_of(options, {});
-  std::int64_t parameters = 0, copies = 0;
-  for (int i = 0; i < 4; ++i) {
-    const Model share = model_of(options, {4, i});
-    EXPECT_NO_THROW(share.shares->validate());
-    EXPECT_EQ(share.layout.parameters(), whole.layout.parameters());
-    EXPECT_EQ(share.layers(), whole.layers());
-    EXPECT_EQ(4 * share.activation_bytes(share.block(1)), whole.activation_bytes(whole.block(1)));
-    for (const GroupSpec& group : share.shares->groups) {
-      for (const ParameterSpec& parameter : group.parameters) {
-        (parameter.share || i == 0 ? parameters : copies) += parameter.shape.elements();
+  ModelOptions options = with_defaults(options_of(GetParam()));
+  for (const std::int64_t heads : {8, 2, 1}) {
+    if (heads < 8 && !groups_heads(options)) break;
+    if (groups_heads(options)) options.kv_heads = heads;
+    const Model whole = model_of(options, {});
+    std::int64_t parameters = 0, copies = 0;
+    for (int i = 0; i < 4; ++i) {
+      const Model share = model_of(options, {4, i});
+      EXPECT_NO_THROW(share.shares->validate());
+      EXPECT_EQ(share.layout.parameters(), whole.layout.parameters());
+      EXPECT_EQ(share.layers(), whole.layers());
+      EXPECT_EQ(4 * share.activation_bytes(share.block(1)), whole.activation_bytes(whole.block(1)));
+      for (const GroupSpec& group : share.shares->groups) {
+        for (const ParameterSpec& parameter : group.parameters) {
+          (parameter.share || i == 0 ? parameters : copies) += parameter.shape.elements();
+          if (!is_first(parameter, i) && parameter.share) parameters -= parameter.shape.elements();
+        }
       }
     }
+    EXPECT_EQ(parameters, whole.layout.parameters()) << heads;
+    EXPECT_LT(copies, parameters / 2);  // norms, biases of sums, positions, BERT's dense layer before the table
   }
-  EXPECT_EQ(parameters, whole.layout.parameters());
-  EXPECT_LT(copies, parameters / 2);  // norms, biases of sums, positions, BERT's dense layer before the table
+}
+
+// Of 8 heads of queries and 2 of keys and values, each of 4 devices has 2 and 1.
+TEST_P(SplitModels, HaveTheKeysOfTheirQueries) {
+  ModelOptions options = with_defaults(options_of(GetParam()));
+  if (!groups_heads(options)) GTEST_SKIP() << "each head has its own keys and values";
+  options.kv_heads = 2;
+  for (int i = 0; i < 4; ++i) {
+    const Model share = model_of(options, {4, i});
+    int seen = 0;
+    for (const GroupSpec& group : share.shares->groups) {
+      for (const ParameterSpec& parameter : group.parameters) {
+        if (!parameter.name.ends_with("k_proj.weight") && !parameter.name.ends_with("v_proj.weight")) continue;
+        const std::int64_t size = options.head_dim;
+        EXPECT_EQ(parameter.shape[0], size) << parameter.name;
+        EXPECT_EQ(parameter.share->ranges[0].first, i < 2 ? 0 : size) << parameter.name;
+        EXPECT_EQ(parameter.share->devices, 2) << parameter.name;
+        ++seen;
+      }
+    }
+    EXPECT_EQ(seen, 2 * options.layers);
+  }
 }
 
 // Two all-gathers and two reduce-scatters in a block's forward pass, as many in its backward pass (Korthikanti et al.,
@@ -282,8 +337,18 @@ INSTANTIATE_TEST_SUITE_P(Families, SplitModels,
 TEST(SplitModelsControl, AnotherDevicesMasksAreNoticed) {
   const ModelOptions options = with_defaults(options_of("gpt2"));
   const Tensors values = drawn(model_of(options, {}));
-  const Step whole(options, 1, values);
-  EXPECT_GT(difference(Step(options, 2, values, /*packed=*/false, /*masks=*/0), whole), 1e-3);
+  const Step whole(options, values);
+  EXPECT_GT(difference(Step(options, values, {.devices = 2, .masks = 0}), whole), 1e-3);
+}
+
+TEST(SplitModelsControl, AMissingSumIsNoticed) {
+  ModelOptions options = with_defaults(options_of("llama"));
+  options.kv_heads = 1;
+  const Tensors values = drawn(model_of(options, {}));
+  const Step whole(options, values), split(options, values, {.devices = 2, .only_first = true});
+  EXPECT_GT(difference(split, whole), 1e-3);
+  const std::string keys = "model.layers.0.self_attn.k_proj.weight";
+  EXPECT_NE(split.gradients.at(keys), whole.gradients.at(keys));
 }
 
 TEST(SplitModelsControl, RefuseWhatCannotBeSplit) {
@@ -302,6 +367,14 @@ TEST(SplitModelsControl, RefuseWhatCannotBeSplit) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   expect(refusal([](ModelOptions& model) { model.heads = 2; }), "2 heads (model.heads) cannot be split over 4 devices");
+  const auto grouped = [](ModelOptions& model) {
+    model.architecture = "llama";
+    model.dropout = 0;
+    model.heads = 12;
+    model.head_dim = 8;
+    model.kv_heads = 6;
+  };
+  expect(refusal(grouped), "6 heads of keys and values (model.kv_heads) cannot be split over 4 devices");
   expect(refusal([](ModelOptions& model) { model.intermediate = 50; }), "50 columns of the MLP");
   expect(refusal([](ModelOptions& model) { model.vocabulary = 17; }), "a vocabulary of 17 tokens");
   expect(refusal([](ModelOptions& model) { model.attention = "core"; }), "model.attention = \"core\"");
