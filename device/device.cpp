@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "compiler/ir/exchanges.h"
 #include "l2l/errors.h"
 
 namespace l2l::device {
@@ -25,7 +26,8 @@ void require_same_size(BufferView destination, BufferView source) {
   throw Error("copy: " + std::to_string(source.size) + " bytes into " + std::to_string(destination.size));
 }
 
-Executable::Executable(compiler::Program program) : program_(std::move(program)) {
+Executable::Executable(compiler::Program program)
+    : program_(std::move(program)), received_bytes_(compiler::received_bytes(program_.graph)) {
   for (const compiler::Launch& launch : program_.launches) {
     if (launch.operands.size() <= kMostOperands) continue;
     throw Error(program_.graph.name + ": " + std::string(name_of(launch.op.kind)) + " has more than " +

@@ -102,6 +102,8 @@ class Executable {
  public:
   virtual ~Executable() = default;
   const compiler::Program& program() const { return program_; }
+  // What a run gets from the other devices over which a layer is split.
+  Bytes received_bytes() const { return received_bytes_; }
   // Throws Error that names a region which is too small for the program.
   void check(const Bindings& bindings) const;
 
@@ -128,6 +130,7 @@ class Executable {
 
  private:
   std::array<Bytes, static_cast<std::size_t>(compiler::Region::count)> region_bytes_{};
+  Bytes received_bytes_;
 };
 
 // Device memory that the driver takes after a run was planned.

@@ -155,6 +155,7 @@ LinkCounters Engine::link_counters() const {
     sum.results_d2h += link.d2h(Traffic::results);
     sum.weights_gathered += link.gathered();
     sum.gradients_exchanged += link.exchanged();
+    sum.rows_exchanged += link.rows();
   }
   return sum;
 }

@@ -10,7 +10,8 @@ using device::BufferView;
 
 LayerRunner::LayerRunner(transfer::Link& link, std::vector<ModelPrograms> lengths, const ArenaPlan& plan,
                          BufferView arena, std::uint64_t seed, int first_microbatch)
-    : device_(link.device()),
+    : link_(link),
+      device_(link.device()),
       lengths_(std::move(lengths)),
       model_(*lengths_.back().model),
       programs_(*lengths_.back().programs),
@@ -50,7 +51,9 @@ void LayerRunner::round_gradients(int layer, BufferView gradients, BufferView dr
   bindings[Region::gradients] = gradients;
   bindings[Region::drained] = drained;
   bindings[Region::scratch] = plan_.scratch(phase_of(model_, layer, true), arena_);
-  device_.launch(*compute_, *programs_.of(layer).drain, bindings, parameters(layer, 0));
+  const device::Executable& program = *programs_.of(layer).drain;
+  device_.launch(*compute_, program, bindings, parameters(layer, 0));
+  link_.count_exchanged(program.received_bytes());
 }
 
 void LayerRunner::add_gradients(int layer, BufferView sums, BufferView others) {
@@ -106,6 +109,7 @@ void LayerRunner::launch(const device::Executable& program, Phase phase, int lay
   bindings[Region::scratch] = plan_.scratch(phase, arena_);
   device_.annotate(*compute_, layer, first_microbatch_ + microbatch);
   device_.launch(*compute_, program, bindings, parameters(layer, microbatch));
+  link_.count_rows(program.received_bytes());
 }
 
 }  // namespace l2l::runtime

@@ -104,6 +104,7 @@ class LayerRunner {
   void launch(const device::Executable& program, Phase phase, int layer, int microbatch, const Operands& operands);
   device::LaunchParameters parameters(int layer, int microbatch) const;
 
+  transfer::Link& link_;
   device::Device& device_;
   const std::vector<ModelPrograms> lengths_;
   const models::Model& model_;  // of the longest

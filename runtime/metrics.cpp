@@ -28,6 +28,7 @@ std::string to_json(const StepReport& report) {
                                  {"eps_fraction", or_null(report.eps_fraction)}};
   if (report.gathered_bytes > 0) line["gathered_bytes"] = report.gathered_bytes;
   if (report.exchanged_bytes > 0) line["exchanged_bytes"] = report.exchanged_bytes;
+  if (report.rows_exchanged_bytes > 0) line["rows_exchanged_bytes"] = report.rows_exchanged_bytes;
   if (report.stream_drift) line["stream_drift"] = *report.stream_drift;
   return json_text(line);
 }

@@ -23,6 +23,7 @@ StepReport StepMeter::report(std::int64_t tokens) const {
   report.d2h_bytes = now.link.d2h() - before_.link.d2h();
   report.gathered_bytes = now.link.weights_gathered - before_.link.weights_gathered;
   report.exchanged_bytes = now.link.gradients_exchanged - before_.link.gradients_exchanged;
+  report.rows_exchanged_bytes = now.link.rows_exchanged - before_.link.rows_exchanged;
   report.weight_stall_ms = now.stalls.weights_ms - before_.stalls.weights_ms;
   report.stash_stall_ms = now.stalls.stash_ms - before_.stalls.stash_ms;
   report.update_stall_ms = now.stalls.update_ms - before_.stalls.update_ms;

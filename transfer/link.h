@@ -48,11 +48,14 @@ class Link {
     device_.copy_rows(stream, rows);
   }
 
-  // What came from the other devices of the process, of weights and of gradients, which crosses no link of the host.
+  // What came from the other devices of the process, of weights, of gradients and of a split layer's rows, which
+  // crosses no link of the host.
   void count_gathered(Bytes bytes) { gathered_.fetch_add(bytes, std::memory_order_relaxed); }
   Bytes gathered() const { return gathered_.load(std::memory_order_relaxed); }
   void count_exchanged(Bytes bytes) { exchanged_.fetch_add(bytes, std::memory_order_relaxed); }
   Bytes exchanged() const { return exchanged_.load(std::memory_order_relaxed); }
+  void count_rows(Bytes bytes) { rows_.fetch_add(bytes, std::memory_order_relaxed); }
+  Bytes rows() const { return rows_.load(std::memory_order_relaxed); }
 
   // Waits until nothing is left to do on `stream`, so that what its work uses may be destroyed. Errors are ignored:
   // they were stored where they happened.
@@ -74,7 +77,7 @@ class Link {
   const int index_, members_;
   Counters h2d_{};
   Counters d2h_{};
-  std::atomic<Bytes> gathered_{0}, exchanged_{0};
+  std::atomic<Bytes> gathered_{0}, exchanged_{0}, rows_{0};
 };
 
 }  // namespace l2l::transfer

@@ -7,6 +7,7 @@
 
 #include "compiler/autodiff/differentiate.h"
 #include "compiler/remat/min_cut.h"
+#include "core/fault_point.h"
 #include "l2l/errors.h"
 
 namespace l2l::compiler::remat {
@@ -28,7 +29,8 @@ std::vector<ValueId> all_that_backward_reads(const Graph& forward) {
   std::vector<ValueId> values;
   for (ValueId id : read_by_backward(forward)) {
     const Op* const maker = forward.producer(id);
-    if (maker != nullptr && maker->kind == OpKind::all_gather_rows) id = maker->inputs[0];
+    const bool gathered = maker != nullptr && maker->kind == OpKind::all_gather_rows;
+    if (gathered && !fault_point("remat.keep_gathered")) id = maker->inputs[0];
     if (may_be_kept(forward.value(id)) && std::ranges::count(values, id) == 0) values.push_back(id);
   }
   return values;

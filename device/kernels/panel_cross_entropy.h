@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "compiler/ir/exchanges.h"
 #include "device/kernels/common/operands.h"
 #include "device/kernels/common/panel_product.h"
 #include "device/kernels/matmul.h"
@@ -38,6 +39,9 @@ struct RowState {
   void merge(const RowState& other);
   double loss() const;  // logsumexp - logit of the target
 };
+
+// What devices exchange.
+static_assert(sizeof(RowState) == compiler::kRowStatisticsBytes);
 
 // Statistics of one row between launches, f64 [3] (graph.h): highest logit, sum, logit of the target. A sum of 0: no
 // logit was seen yet.

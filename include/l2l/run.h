@@ -23,16 +23,17 @@ struct StepReport {
   std::int64_t tokens = 0;   // processed in this step
   double tokens_per_second = 0;
   double step_ms = 0;
-  std::uint64_t device_peak_bytes = 0;  // the largest of all devices
-  std::uint64_t host_bytes = 0;         // peak resident memory of the process so far
-  std::uint64_t h2d_bytes = 0;          // copied to the devices in this step
-  std::uint64_t d2h_bytes = 0;          // copied from the devices in this step
-  std::uint64_t gathered_bytes = 0;     // of weights, received by devices from each other in this step
-  std::uint64_t exchanged_bytes = 0;    // of gradients, likewise
-  double weight_stall_ms = 0;           // compute waited for weights; the mean of all devices, as are the next two
-  double stash_stall_ms = 0;            // compute waited for the stash
-  double update_stall_ms = 0;           // the weight stream waited for updates; prefetch may hide this from compute
-  double loss_scale = 1;                // in this step
+  std::uint64_t device_peak_bytes = 0;     // the largest of all devices
+  std::uint64_t host_bytes = 0;            // peak resident memory of the process so far
+  std::uint64_t h2d_bytes = 0;             // copied to the devices in this step
+  std::uint64_t d2h_bytes = 0;             // copied from the devices in this step
+  std::uint64_t gathered_bytes = 0;        // of weights, received by devices from each other in this step
+  std::uint64_t exchanged_bytes = 0;       // of gradients, likewise
+  std::uint64_t rows_exchanged_bytes = 0;  // of rows and their statistics, likewise: the passes of split layers
+  double weight_stall_ms = 0;              // compute waited for weights; the mean of all devices, as are the next two
+  double stash_stall_ms = 0;               // compute waited for the stash
+  double update_stall_ms = 0;              // the weight stream waited for updates; prefetch may hide this from compute
+  double loss_scale = 1;                   // in this step
   bool skipped = false;  // fp16 gradients overflowed: weights and moments are unchanged, the loss scale halves
   std::optional<double> predicted_ms;  // the prediction for step_ms; nothing when measurements are missing
   double eps_gb_per_second = 0;        // what the parameter server read and wrote while it was busy in this step

@@ -69,6 +69,7 @@ struct LinkCounters {
   std::uint64_t results_d2h = 0;          // losses
   std::uint64_t weights_gathered = 0;     // received by devices from each other, which crosses no link of the host
   std::uint64_t gradients_exchanged = 0;  // likewise
+  std::uint64_t rows_exchanged = 0;       // likewise, in the forward and backward passes of split layers
   std::uint64_t h2d() const { return weights_h2d + stash_h2d + batch_h2d; }
   std::uint64_t d2h() const { return gradients_d2h + stash_d2h + results_d2h; }
 };

@@ -231,6 +231,83 @@ TEST(SplitLayers, CrossTheLinkOnceInSharesAndTakeWhatWasPlanned) {
   }
 }
 
+// In a step, for each microbatch: all-gathers and reduce-scatters of a layer's rows, forward and backward. Each brings
+// a device (T - 1) / T of them.
+struct Exchanges {
+  int block, embedding, head;
+};
+
+Bytes rows_exchanged(const Options& options, const Exchanges& exchanges) {
+  const auto tensor = static_cast<Bytes>(options.device.tensor);
+  const auto rows = static_cast<Bytes>(options.batch.micro_batch * options.model.sequence);
+  const Bytes once = (tensor - 1) * rows / tensor * static_cast<Bytes>(options.model.hidden) * sizeof(float);
+  const Bytes softmax = (tensor - 1) * rows * 16;  // the head's statistics of each row
+  const auto times = static_cast<Bytes>(options.model.layers * exchanges.block + exchanges.embedding + exchanges.head);
+  return tensor * static_cast<Bytes>(options.batch.micro_batches) * (times * once + softmax);
+}
+
+// Korthikanti et al., Figure 5 and section 4.2.2: four collectives in a block's forward pass, four in its backward
+// pass, and both products' inputs gathered again there, of which only shares are kept.
+TEST(SplitLayers, ExchangeWhatThePaperSays) {
+  const SmallRun run;
+  for (const char* const family : {"gpt2", "bert", "llama", "llama_kv1"}) {
+    for (const std::int64_t tensor : {2, 4}) {
+      const auto counted = [&](const char* policy, const Exchanges& exchanges) {
+        Options options = options_of(run, tensor, family);
+        options.recompute.policy = policy;
+        const Bytes moved = counters_of(runtime::plan_run(options)).rows_exchanged;
+        EXPECT_EQ(moved, rows_exchanged(options, exchanges)) << family << ", " << tensor << ", " << policy;
+        Options deeper = options;
+        deeper.model.layers += 2;
+        const Bytes of_two = counters_of(runtime::plan_run(deeper)).rows_exchanged - moved;
+        EXPECT_EQ(of_two, rows_exchanged(deeper, exchanges) - rows_exchanged(options, exchanges)) << family;
+      };
+      counted("none", {.block = 4 + 4 + 2, .embedding = 2, .head = 2});
+      // Computed again: two inputs gathered, and one sum, or both where a norm follows the second.
+      const int again = 2 + (std::string(family) == "bert" ? 2 : 1);
+      counted("full", {.block = 4 + 4 + again, .embedding = 2, .head = 2});
+    }
+  }
+  Options options = options_of(run, 2);
+  options.recompute.policy = "none";
+  arm_fault_point("remat.keep_gathered");
+  EXPECT_EQ(counters_of(runtime::plan_run(options)).rows_exchanged,
+            rows_exchanged(options, {.block = 4 + 4, .embedding = 2, .head = 2}))
+      << "the check sees what is not gathered again";
+  arm_fault_point("");
+}
+
+// Once a step, among those that have them alike.
+TEST(SplitLayers, ExchangeTheGradientsOfWhatSeveralDevicesHave) {
+  const SmallRun run;
+  for (const char* const family : {"gpt2", "bert", "llama_kv2", "llama_kv1"}) {
+    for (const std::int64_t tensor : {2, 4}) {
+      const runtime::RunPlan plan = runtime::plan_run(options_of(run, tensor, family));
+      Bytes expected = 0;
+      for (int device = 0; device < plan.execution.all_devices(); ++device) {
+        for (const GroupSpec& group : plan.model_of(device).shares->groups) {
+          for (const ParameterSpec& parameter : group.parameters) {
+            const std::int64_t devices = parameter.share ? parameter.share->devices : tensor;
+            expected += static_cast<Bytes>((devices - 1) * parameter.shape.elements()) * sizeof(float);
+          }
+        }
+      }
+      EXPECT_EQ(counters_of(plan).gradients_exchanged, expected) << family << ", " << tensor;
+      EXPECT_GT(expected, 0u);
+    }
+  }
+}
+
+TEST(SplitLayers, ReportWhatTheyExchange) {
+  const SmallRun run;
+  Trainer split(options_of(run, 2)), whole(options_of(run, 1));
+  const StepReport report = split.step(), plain = whole.step();
+  EXPECT_EQ(report.rows_exchanged_bytes, split.link_counters().rows_exchanged);
+  EXPECT_EQ(report.exchanged_bytes, split.link_counters().gradients_exchanged);
+  EXPECT_NE(to_json(report).find("\"rows_exchanged_bytes\":"), std::string::npos);
+  EXPECT_EQ(to_json(plain).find("rows_exchanged_bytes"), std::string::npos);
+}
+
 TEST(SplitLayers, TakeLessMemoryOfEachDevice) {
   const SmallRun run;
   Options whole = options_of(run, 1), split = options_of(run, 4);

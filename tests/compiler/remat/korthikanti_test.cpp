@@ -17,6 +17,7 @@
 #include <map>
 
 #include "compiler/autodiff/differentiate.h"
+#include "compiler/ir/exchanges.h"
 #include "compiler/remat/policy.h"
 #include "models/families.h"
 
@@ -91,21 +92,12 @@ TEST_P(Korthikanti, ADeviceKeepsItsShareOfABlockThatIsSplit) {
 TEST_P(Korthikanti, DevicesExchangeWhatThePaperSays) {
   const Sizes n = GetParam();
   constexpr Bytes t = 2;
-  const auto received = [&](const Graph& graph) {
-    Bytes bytes = 0;
-    for (const Op& op : graph.ops) {
-      const bool gathers = op.kind == OpKind::all_gather_rows;
-      if (gathers) bytes += graph.value(op.outputs[0]).bytes() - graph.value(op.inputs[0]).bytes();
-      if (op.kind == OpKind::reduce_scatter_rows) bytes += (t - 1) * graph.value(op.outputs[0]).bytes();
-    }
-    return bytes;
-  };
   const Graph share = block(n, false, {t, 0});
   const Bytes once = (t - 1) * 2 * n.sbh() / t;
-  EXPECT_EQ(received(share), 4 * once);
+  EXPECT_EQ(received_bytes(share), 4 * once);
   const auto split = compiler::differentiate(share, values_to_save(share, Policy::none));
-  EXPECT_EQ(received(split.forward), 4 * once);
-  EXPECT_EQ(received(split.backward), (4 + 2) * once);
+  EXPECT_EQ(received_bytes(split.forward), 4 * once);
+  EXPECT_EQ(received_bytes(split.backward), (4 + 2) * once);
 }
 
 // The paper's terms, value by value.
