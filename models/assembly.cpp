@@ -205,9 +205,9 @@ Graph Assembly::embedding_graph(ParameterList& positions) const {
     const ValueId places = weights.rows_from(p.name, p.rows, p.first, shape_.hidden, p.deviation);
     const std::optional<ValueId> of_rows = read_rows(graph, shape_, p.field);
     sum = sum < 0 ? graph.embedding(tokens, table, places, p.sequence, of_rows)
-                  : graph.add_positions(sum, places, p.sequence, of_rows, shape_.shard);
+                  : graph.add_positions(sum, places, p.sequence, of_rows, shape_.rows_shard());
   }
-  write_output(graph, shape_, graph.dropout(sum, family_.embedding_dropout, shape_.shard));
+  write_output(graph, shape_, graph.dropout(sum, family_.embedding_dropout, shape_.rows_shard()));
   return graph.finish();
 }
 

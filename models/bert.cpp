@@ -75,11 +75,11 @@ ValueId block(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Trans
                              .shard = shape.shard};
   const ValueId mixed = attend(graph, shape, qkv(graph, weights, x, shape), attention);
   const ValueId projected = narrow(graph, weights, mixed, shape, "attention.output.dense", shape.hidden);
-  const ValueId y = norm(graph, weights, graph.add(x, graph.dropout(projected, shape.dropout, shape.shard)), shape,
-                         "attention.output.LayerNorm");
+  const ValueId y = norm(graph, weights, graph.add(x, graph.dropout(projected, shape.dropout, shape.rows_shard())),
+                         shape, "attention.output.LayerNorm");
   const ValueId widened = gelu(graph, widen(graph, weights, y, shape, "intermediate.dense"), shape);
   const ValueId narrowed = narrow(graph, weights, widened, shape, "output.dense", shape.intermediate);
-  return norm(graph, weights, graph.add(y, graph.dropout(narrowed, shape.dropout, shape.shard)), shape,
+  return norm(graph, weights, graph.add(y, graph.dropout(narrowed, shape.dropout, shape.rows_shard())), shape,
               "output.LayerNorm");
 }
 
@@ -114,7 +114,7 @@ Model make_encoder(const TransformerShape& shape, const Names& names) {
                       {names.embeddings + "token_type_embeddings.weight", shape.token_types, 1, kInitialDeviation, 0,
                        compiler::RowField::token_type}};
   family.embedding_norm = [&names](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& own) {
-    return graph.dropout(norm(graph, weights, x, own, names.embeddings + "LayerNorm"), own.dropout, own.shard);
+    return graph.dropout(norm(graph, weights, x, own, names.embeddings + "LayerNorm"), own.dropout, own.rows_shard());
   };
   family.block = block;
   family.head = [&names](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& own) {

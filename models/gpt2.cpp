@@ -48,7 +48,7 @@ ValueId attention(GraphBuilder& graph, LayerWeights& weights, ValueId x, const T
                                 .heads = static_cast<int>(shape.own_heads()),
                                 .sequence = static_cast<int>(shape.sequence),
                                 .shard = shape.shard});
-  return graph.dropout(narrow(graph, weights, mixed, shape, "attn.c_proj", hidden), shape.dropout, shape.shard);
+  return graph.dropout(narrow(graph, weights, mixed, shape, "attn.c_proj", hidden), shape.dropout, shape.rows_shard());
 }
 
 ValueId mlp(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
@@ -56,7 +56,7 @@ ValueId mlp(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Transfo
   const ValueId normed = norm(graph, weights, x, shape, "ln_2");
   const ValueId widened = graph.gelu(widen(graph, weights, normed, shape, "mlp.c_fc", wide, /*sections=*/1),
                                      /*exact=*/shape.activation == Activation::gelu);
-  return graph.dropout(narrow(graph, weights, widened, shape, "mlp.c_proj", wide), shape.dropout, shape.shard);
+  return graph.dropout(narrow(graph, weights, widened, shape, "mlp.c_proj", wide), shape.dropout, shape.rows_shard());
 }
 
 ValueId final_norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {

@@ -66,6 +66,7 @@ TransformerShape make_shape(const ModelOptions& model, const Architecture& archi
   shape.train = settings.train;
   shape.lora = settings.lora;
   shape.shard = settings.shard;
+  shape.whole_rows = settings.whole_rows;
   shape.blocks = model.blocks;
   shape.reserve = model.reserve;
   shape.inputs = model.inputs;

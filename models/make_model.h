@@ -21,6 +21,7 @@ struct ModelSettings {
   Lora lora = {};                       // likewise
   std::int64_t cache = 0;               // likewise
   compiler::Shard shard = {};           // likewise
+  bool whole_rows = false;              // likewise
 };
 
 // `model` is valid (check_model()), without `pretrained`. Throws BadInput when the shapes of a graph do not fit.

@@ -93,13 +93,16 @@ struct TransformerShape {
   std::vector<TensorSpec> inputs = {}, targets = {};
   LossBuilder loss = nullptr;
   compiler::Shard shard = {};  // the device's, of a model that is split over devices (models/split_layers.h)
+  bool whole_rows = false;     // likewise: tensor parallelism alone, each device has all rows
 
   // With adapters, these and what `train` names alone.
   bool trains(const std::string& parameter) const;
 
   bool split() const { return shard.count > 1; }
-  std::int64_t rows() const { return micro_batch * sequence; }    // tokens of a microbatch
-  std::int64_t own_rows() const { return rows() / shard.count; }  // of what lies between layers
+  std::int64_t rows() const { return micro_batch * sequence; }  // tokens of a microbatch
+  // Of what lies between layers.
+  compiler::Shard rows_shard() const { return whole_rows ? compiler::Shard{} : shard; }
+  std::int64_t own_rows() const { return rows() / rows_shard().count; }
   std::int64_t own_heads() const { return heads / shard.count; }
   // 0 where there are as many as heads; one that several devices have where there are fewer than devices.
   std::int64_t own_kv_heads() const { return kv_heads == 0 ? 0 : std::max<std::int64_t>(1, kv_heads / shard.count); }

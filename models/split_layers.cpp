@@ -53,7 +53,14 @@ void check_split(const TransformerShape& shape) {
 }
 
 ValueId gather_rows(GraphBuilder& graph, ValueId x, const TransformerShape& shape) {
-  return shape.split() ? graph.apply(OpKind::all_gather_rows, {x}, {.shard = shape.shard}) : x;
+  if (!shape.split() || shape.whole_rows) return x;
+  return graph.apply(OpKind::all_gather_rows, {x}, {.shard = shape.shard});
+}
+
+ValueId sum_rows(GraphBuilder& graph, ValueId x, const TransformerShape& shape) {
+  if (!shape.split()) return x;
+  const ValueId own = graph.apply(OpKind::reduce_scatter_rows, {x}, {.shard = shape.shard});
+  return shape.whole_rows ? graph.apply(OpKind::all_gather_rows, {own}, {.shard = shape.shard}) : own;
 }
 
 std::optional<ValueId> bias_of_sums(LayerWeights& weights, const std::string& name, std::int64_t columns,
@@ -72,7 +79,7 @@ ValueId look_up_rows(GraphBuilder& graph, ValueId tokens, ValueId table, float f
   const ValueId found =
       graph.apply(OpKind::lookup, {tokens, table},
                   {.first = own_tokens(shape).first, .vocabulary = shape.vocabulary, .shard = shape.shard});
-  const ValueId rows = graph.apply(OpKind::reduce_scatter_rows, {found}, {.shard = shape.shard});
+  const ValueId rows = sum_rows(graph, found, shape);
   return factor == 1 ? rows : graph.scale(rows, rounded_to(shape.compute, factor));
 }
 

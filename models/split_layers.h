@@ -7,6 +7,10 @@
 //   rows of the second product's matrix, whose result is summed and scattered
 //   tokens   of the tables of embedding and head
 //
+// Tensor parallelism alone (Shoeybi et al.; TransformerShape::whole_rows), to compare with: each device has all rows of
+// what lies between layers, inputs are not gathered, and sums are not scattered. A sum's gradient is the sum of what
+// devices have for their copies of it, so the backward pass sums where the forward pass does.
+//
 // Where a layer is whole, gathering and summing do nothing.
 #pragma once
 
@@ -17,17 +21,19 @@ namespace l2l::models {
 // Throws BadInput where a model of this shape cannot be split so.
 void check_split(const TransformerShape& shape);
 
-// Of x, of which the device has its own rows, all rows.
+// Of x, of which the device has what lies between layers, all rows.
 compiler::ValueId gather_rows(compiler::GraphBuilder& graph, compiler::ValueId x, const TransformerShape& shape);
 
-// `y` plus a bias [columns], of which each device has all; where layers are split, first the device's own rows of the
-// sum of all devices' y. `y` is made by `product`, which takes the bias itself where the layer is whole.
+// What the device has between layers of the sum of all devices' x, of which each has all rows.
+compiler::ValueId sum_rows(compiler::GraphBuilder& graph, compiler::ValueId x, const TransformerShape& shape);
+
+// `y` plus a bias [columns], of which each device has all; where layers are split, sum_rows() of y first. `y` is made
+// by `product`, which takes the bias itself where the layer is whole.
 template <typename Product>
 compiler::ValueId sum_products(compiler::GraphBuilder& graph, const TransformerShape& shape,
                                std::optional<compiler::ValueId> bias, const Product& product) {
   if (!shape.split()) return product(bias);
-  const compiler::ValueId y =
-      graph.apply(compiler::OpKind::reduce_scatter_rows, {product(std::nullopt)}, {.shard = shape.shard});
+  const compiler::ValueId y = sum_rows(graph, product(std::nullopt), shape);
   return bias ? graph.add_positions(y, *bias, /*sequence=*/1) : y;
 }
 
@@ -41,7 +47,7 @@ struct TokenRange {
 };
 TokenRange own_tokens(const TransformerShape& shape);
 
-// Of a model that is split: table[token] of the device's rows, times `factor`.
+// Of a model that is split: table[token] of the rows that the device has between layers, times `factor`.
 compiler::ValueId look_up_rows(compiler::GraphBuilder& graph, compiler::ValueId tokens, compiler::ValueId table,
                                float factor, const TransformerShape& shape);
 

@@ -31,6 +31,9 @@ struct ResolvedOptions : Options {
   eps::Rank rank = {};  // this process among those that train together, or that distributed.nodes plans for
   // Bytes per second between nodes, each way: distributed.bandwidth, or as ranks have measured it. 0: not known.
   double network = 0;
+  // With device.tensor: tensor parallelism alone (models/split_layers.h). No option sets it; figures of it are for
+  // comparison.
+  bool whole_rows = false;
 
   // That share the microbatches of all ranks; those over which layers are split count as one.
   std::int64_t all_devices() const { return device.groups() * rank.count; }

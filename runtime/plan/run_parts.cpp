@@ -67,7 +67,7 @@ bool needs_rows(const Options& options) {
   return kind == SampleKind::packed || (kind == SampleKind::padded && encoder);
 }
 
-models::Model make_model(const Options& options, std::int64_t sequence, std::int32_t member = 0) {
+models::Model make_model(const ResolvedOptions& options, std::int64_t sequence, std::int32_t member = 0) {
   return models::make_model(options.model, {.micro_batch = options.batch.micro_batch,
                                             .sequence = sequence,
                                             .compute = compute_dtype(options),
@@ -76,7 +76,8 @@ models::Model make_model(const Options& options, std::int64_t sequence, std::int
                                             .packed = needs_rows(options),
                                             .train = options.optimizer.train,
                                             .lora = models::lora_of(options.lora),
-                                            .shard = {static_cast<std::int32_t>(options.device.tensor), member}});
+                                            .shard = {static_cast<std::int32_t>(options.device.tensor), member},
+                                            .whole_rows = options.whole_rows});
 }
 
 // Learning rates and weight decay of single parameters: those of optimizer.layer_decay, by layers, the last of which

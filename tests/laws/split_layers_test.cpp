@@ -41,8 +41,17 @@ Options options_of(const SmallRun& run, std::int64_t tensor, const std::string& 
 
 Record record(const Options& options) { return testing::record_of(options, kSteps); }
 
-Gradients gradients_of(const Options& options) {
-  const runtime::RunPlan plan = runtime::plan_run(options);
+// `whole_rows`: tensor parallelism alone.
+runtime::RunPlan plan_of(const Options& options, bool whole_rows = false) {
+  runtime::ResolvedOptions resolved = runtime::resolve(options);
+  resolved.whole_rows = whole_rows;
+  runtime::RunParts parts = runtime::make_parts(std::move(resolved));
+  runtime::Decisions decisions = runtime::fixed_decisions(parts);
+  return runtime::RunPlan(std::move(parts), std::move(decisions));
+}
+
+Gradients gradients_of(const Options& options, bool whole_rows = false) {
+  const runtime::RunPlan plan = plan_of(options, whole_rows);
   runtime::Engine engine(plan, nullptr);
   engine.minibatch().draw(plan.model);
   return testing::gradients_of(plan, engine);
@@ -72,7 +81,10 @@ TEST_P(SplitFamilies, HaveTheGradientsOfWholeLayers) {
   const SmallRun run;
   const Gradients whole = gradients_of(options_of(run, 1, GetParam()));
   for (const std::int64_t tensor : {2, 4}) {
-    EXPECT_LE(difference(gradients_of(options_of(run, tensor, GetParam())), whole), 1e-5) << tensor;
+    for (const bool whole_rows : {false, true}) {
+      const Gradients split = gradients_of(options_of(run, tensor, GetParam()), whole_rows);
+      EXPECT_LE(difference(split, whole), 1e-5) << tensor << ", " << whole_rows;
+    }
   }
   arm_fault_point("tensor.no_sum");
   EXPECT_GT(difference(gradients_of(options_of(run, 2, GetParam())), whole), 1e-2) << "the check sees gradients";
@@ -203,7 +215,7 @@ TEST(SplitLayers, CrossTheLinkOnceInSharesAndTakeWhatWasPlanned) {
   const SmallRun run;
   for (const char* const family : {"gpt2", "llama_kv2", "llama_kv1"}) {
     for (const std::int64_t tensor : {2, 4}) {
-      const runtime::RunPlan plan = runtime::plan_run(options_of(run, tensor, family));
+      const runtime::RunPlan plan = plan_of(options_of(run, tensor, family));
       const LinkCounters counters = counters_of(plan);
       Bytes weights = 0, gradients = 0;
       for (int device = 0; device < plan.execution.all_devices(); ++device) {
@@ -247,31 +259,33 @@ Bytes rows_exchanged(const Options& options, const Exchanges& exchanges) {
 }
 
 // Korthikanti et al., Figure 5 and section 4.2.2: four collectives in a block's forward pass, four in its backward
-// pass, and both products' inputs gathered again there, of which only shares are kept.
+// pass, and both products' inputs gathered again there, of which only shares are kept. That is the volume of tensor
+// parallelism alone, Figure 4, which sums twice in each pass, but for what is gathered again.
 TEST(SplitLayers, ExchangeWhatThePaperSays) {
   const SmallRun run;
   for (const char* const family : {"gpt2", "bert", "llama", "llama_kv1"}) {
     for (const std::int64_t tensor : {2, 4}) {
-      const auto counted = [&](const char* policy, const Exchanges& exchanges) {
+      const auto counted = [&](const char* policy, bool whole_rows, const Exchanges& exchanges) {
         Options options = options_of(run, tensor, family);
         options.recompute.policy = policy;
-        const Bytes moved = counters_of(runtime::plan_run(options)).rows_exchanged;
+        const Bytes moved = counters_of(plan_of(options, whole_rows)).rows_exchanged;
         EXPECT_EQ(moved, rows_exchanged(options, exchanges)) << family << ", " << tensor << ", " << policy;
         Options deeper = options;
         deeper.model.layers += 2;
-        const Bytes of_two = counters_of(runtime::plan_run(deeper)).rows_exchanged - moved;
+        const Bytes of_two = counters_of(plan_of(deeper, whole_rows)).rows_exchanged - moved;
         EXPECT_EQ(of_two, rows_exchanged(deeper, exchanges) - rows_exchanged(options, exchanges)) << family;
       };
-      counted("none", {.block = 4 + 4 + 2, .embedding = 2, .head = 2});
+      counted("none", false, {.block = 4 + 4 + 2, .embedding = 2, .head = 2});
+      counted("none", true, {.block = 4 + 4, .embedding = 4, .head = 0});
       // Computed again: two inputs gathered, and one sum, or both where a norm follows the second.
       const int again = 2 + (std::string(family) == "bert" ? 2 : 1);
-      counted("full", {.block = 4 + 4 + again, .embedding = 2, .head = 2});
+      counted("full", false, {.block = 4 + 4 + again, .embedding = 2, .head = 2});
     }
   }
   Options options = options_of(run, 2);
   options.recompute.policy = "none";
   arm_fault_point("remat.keep_gathered");
-  EXPECT_EQ(counters_of(runtime::plan_run(options)).rows_exchanged,
+  EXPECT_EQ(counters_of(plan_of(options)).rows_exchanged,
             rows_exchanged(options, {.block = 4 + 4, .embedding = 2, .head = 2}))
       << "the check sees what is not gathered again";
   arm_fault_point("");
@@ -282,7 +296,7 @@ TEST(SplitLayers, ExchangeTheGradientsOfWhatSeveralDevicesHave) {
   const SmallRun run;
   for (const char* const family : {"gpt2", "bert", "llama_kv2", "llama_kv1"}) {
     for (const std::int64_t tensor : {2, 4}) {
-      const runtime::RunPlan plan = runtime::plan_run(options_of(run, tensor, family));
+      const runtime::RunPlan plan = plan_of(options_of(run, tensor, family));
       Bytes expected = 0;
       for (int device = 0; device < plan.execution.all_devices(); ++device) {
         for (const GroupSpec& group : plan.model_of(device).shares->groups) {
@@ -306,6 +320,47 @@ TEST(SplitLayers, ReportWhatTheyExchange) {
   EXPECT_EQ(report.exchanged_bytes, split.link_counters().gradients_exchanged);
   EXPECT_NE(to_json(report).find("\"rows_exchanged_bytes\":"), std::string::npos);
   EXPECT_EQ(to_json(plain).find("rows_exchanged_bytes"), std::string::npos);
+}
+
+// A block of Megatron's 22B model at 16 bits, from the arena: sbh (34/t), and sbh (10 + 24/t) of tensor parallelism
+// alone (Korthikanti et al., Equations 2 and 4). Not kept are dropout's masks; kept besides, two norms' statistics and
+// a logsumexp for each row and head. Layer inputs, 2 sbh of these, are in the stash.
+TEST(SplitLayers, KeepOfALargeBlockWhatThePaperSays) {
+  const SmallRun run;
+  const auto plan_for = [&](std::int64_t tensor, bool whole_rows) {
+    Options options = options_of(run, tensor);
+    options.model.layers = 1;
+    options.model.hidden = 6144;
+    options.model.heads = 64;
+    options.model.intermediate = 4 * 6144;
+    options.model.vocabulary = 1024;
+    options.model.sequence = 2048;
+    options.batch = {.micro_batch = 4, .micro_batches = 1};
+    options.precision.compute = "bf16";
+    options.recompute.policy = "none";
+    options.transfer = {.stash = "device", .vocabulary_chunk = 1024};
+    return plan_of(options, whole_rows);
+  };
+  const auto bytes_of = [](const runtime::RunPlan& plan, runtime::ArenaPart part) {
+    Bytes bytes = 0;
+    for (const device::BufferView& view : plan.arena->views(part, {nullptr, plan.arena->bytes()})) bytes += view.size;
+    return bytes;
+  };
+  const Bytes sb = 2048 * 4, sbh = sb * 6144, masks = 2 * sbh, statistics = 2 * 8 * sb, logsumexp = 4 * 64 * sb;
+  const auto expected = [=](Bytes rows_t, Bytes t) {
+    return (10 * sbh - masks + statistics) / rows_t + (24 * sbh + logsumexp) / t;
+  };
+  for (const Bytes t : {2, 4, 8}) {
+    for (const bool whole_rows : {false, true}) {
+      const runtime::RunPlan plan = plan_for(static_cast<std::int64_t>(t), whole_rows);
+      const Bytes input = bytes_of(plan, runtime::ArenaPart::stash) / 2;  // the head's is as large
+      EXPECT_EQ(input, 2 * sbh / (whole_rows ? 1 : t)) << t;
+      EXPECT_EQ(input + bytes_of(plan, runtime::ArenaPart::saved), expected(whole_rows ? 1 : t, t)) << t;
+    }
+  }
+  arm_fault_point("remat.keep_gathered");
+  EXPECT_GT(bytes_of(plan_for(2, false), runtime::ArenaPart::saved), expected(2, 2)) << "both products' whole inputs";
+  arm_fault_point("");
 }
 
 TEST(SplitLayers, TakeLessMemoryOfEachDevice) {

@@ -47,6 +47,7 @@ bool groups_heads(const ModelOptions& options) {
 struct Way {
   int devices = 1;
   bool packed = false;
+  bool whole_rows = false;  // tensor parallelism alone
   // Negative controls: whose dropout masks all draw, if not each its own; gradients of what several devices have are
   // those of the first.
   int masks = -1;
@@ -55,9 +56,11 @@ struct Way {
 
 Model model_of(const ModelOptions& options, compiler::Shard shard, const Way& way = {}) {
   // Whole, the table is one layer.
-  return make_model(
-      options,
-      {.micro_batch = kMicroBatch, .vocabulary_chunk = options.vocabulary, .packed = way.packed, .shard = shard});
+  return make_model(options, {.micro_batch = kMicroBatch,
+                              .vocabulary_chunk = options.vocabulary,
+                              .packed = way.packed,
+                              .shard = shard,
+                              .whole_rows = way.whole_rows});
 }
 
 // Of neighbours that have a parameter alike.
@@ -254,6 +257,11 @@ TEST_P(SplitModels, AreTheWholeModel) {
   for (const bool packed : {false, true}) expect_whole(options, {.packed = packed});
 }
 
+TEST_P(SplitModels, AreTheWholeModelWithAllRowsOnEachDevice) {
+  const ModelOptions options = with_defaults(options_of(GetParam()));
+  for (const bool packed : {false, true}) expect_whole(options, {.packed = packed, .whole_rows = true});
+}
+
 // Heads of keys and values that several heads of queries share: as many on each device, or one that several have.
 TEST_P(SplitModels, AreTheWholeModelWithGroupedHeads) {
   ModelOptions options = with_defaults(options_of(GetParam()));
@@ -261,6 +269,7 @@ TEST_P(SplitModels, AreTheWholeModelWithGroupedHeads) {
   for (const std::int64_t heads : {4, 2, 1}) {
     options.kv_heads = heads;
     for (const bool packed : {false, true}) expect_whole(options, {.packed = packed});
+    expect_whole(options, {.whole_rows = true});
   }
 }
 
@@ -313,20 +322,24 @@ TEST_P(SplitModels, HaveTheKeysOfTheirQueries) {
 }
 
 // Two all-gathers and two reduce-scatters in a block's forward pass, as many in its backward pass (Korthikanti et al.,
-// Figure 5), and what the backward pass gathers again.
+// Figure 5), and what the backward pass gathers again. With all rows on each device (Figure 4), what both exchange is
+// two sums, each a reduce-scatter and an all-gather.
 TEST_P(SplitModels, ExchangeFourTimesInEachPassOfABlock) {
-  const Model share = model_of(with_defaults(options_of(GetParam())), {2, 0});
-  const LayerType& block = share.type(share.head() - 1);
   const auto count = [](const Graph& graph, OpKind kind) {
     return std::ranges::count_if(graph.ops, [&](const compiler::Op& op) { return op.kind == kind; });
   };
-  EXPECT_EQ(count(block.forward, OpKind::all_gather_rows), 2);
-  EXPECT_EQ(count(block.forward, OpKind::reduce_scatter_rows), 2);
   // Everything is computed again but the block's result, and with it the last sum.
   const bool ends_with_a_sum = GetParam() == "gpt2" || GetParam().starts_with("llama") ||
                                GetParam().starts_with("mistral") || GetParam().starts_with("qwen");
-  EXPECT_EQ(count(block.backward, OpKind::all_gather_rows), 2 + 2);
-  EXPECT_EQ(count(block.backward, OpKind::reduce_scatter_rows), 2 + (ends_with_a_sum ? 1 : 2));
+  const int sums_again = ends_with_a_sum ? 1 : 2;
+  for (const bool whole_rows : {false, true}) {
+    const Model share = model_of(with_defaults(options_of(GetParam())), {2, 0}, {.whole_rows = whole_rows});
+    const LayerType& block = share.type(share.head() - 1);
+    EXPECT_EQ(count(block.forward, OpKind::all_gather_rows), 2);
+    EXPECT_EQ(count(block.forward, OpKind::reduce_scatter_rows), 2);
+    EXPECT_EQ(count(block.backward, OpKind::all_gather_rows), 2 + (whole_rows ? sums_again : 2));
+    EXPECT_EQ(count(block.backward, OpKind::reduce_scatter_rows), 2 + sums_again);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, SplitModels,

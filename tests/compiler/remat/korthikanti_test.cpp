@@ -5,7 +5,9 @@
 //   selective  34 sbh                all but the core of attention
 //   full       2 sbh                 the layer input
 //
-// Split over t devices (tensor and sequence parallelism, section 4.2), each keeps 1/t of all that.
+// Split over t devices (tensor and sequence parallelism, section 4.2), each keeps 1/t of all that. Tensor parallelism
+// alone (section 4.2.1, Equation 2) keeps sbh (10 + 24/t): what norms, dropout and residual sums read, and the inputs
+// of the first products, are whole on each device.
 //
 // What our kernels keep otherwise, line by line:
 //
@@ -32,7 +34,9 @@ struct Sizes {
   Bytes statistics() const { return 2 * 8 * s * b; }
 };
 
-Graph block(const Sizes& n, bool core, Shard shard = {}) {
+enum class Rows : bool { shares, whole };
+
+Graph block(const Sizes& n, bool core, Shard shard = {}, Rows rows = Rows::shares) {
   models::TransformerShape shape{.layers = 1,
                                  .hidden = static_cast<std::int64_t>(n.h),
                                  .heads = static_cast<std::int64_t>(n.a),
@@ -44,6 +48,7 @@ Graph block(const Sizes& n, bool core, Shard shard = {}) {
                                  .compute = DType::bf16};
   shape.core_attention = core;
   shape.shard = shard;
+  shape.whole_rows = rows == Rows::whole;
   const models::Model model = models::make_gpt2(shape);
   return model.type(model.block(1)).forward;
 }
@@ -86,18 +91,38 @@ TEST_P(Korthikanti, ADeviceKeepsItsShareOfABlockThatIsSplit) {
   }
 }
 
+// Masks and both norms' statistics are whole, too; a logsumexp is that of a device's heads.
+TEST_P(Korthikanti, ADeviceThatHasAllRowsKeepsThemWhole) {
+  const Sizes n = GetParam();
+  for (const Bytes t : {2, 4, 8}) {
+    if (n.a % t != 0) continue;
+    const Shard shard{static_cast<std::int32_t>(t), 1};
+    const Graph all = block(n, false, shard, Rows::whole), own = block(n, false, shard);
+    const Bytes logsumexp = 4 * n.a * n.s * n.b / t;
+    const Bytes expected = 10 * n.sbh() + 24 * n.sbh() / t - n.masks() + n.statistics() + logsumexp;
+    EXPECT_EQ(kept(all, Policy::none), expected) << t;
+    EXPECT_EQ(kept(all, Policy::selective), expected) << t;
+    EXPECT_EQ(kept(all, Policy::full), 2 * n.sbh()) << t;
+    // What sequence parallelism saves.
+    const Bytes whole = 10 * n.sbh() - n.masks() + n.statistics();
+    EXPECT_EQ((kept(all, Policy::none) - kept(own, Policy::none)) * t, (t - 1) * whole) << t;
+  }
+}
+
 // What a device gets from the others in the forward pass: four times (t - 1) / t of sbh elements, as much as the two
-// all-reduces of tensor parallelism alone. The backward pass has the same four, and gathers both products' inputs
-// again.
+// all-reduces of tensor parallelism alone, which sums there. The backward pass has the same, and gathers both products'
+// inputs again where they were not kept whole.
 TEST_P(Korthikanti, DevicesExchangeWhatThePaperSays) {
   const Sizes n = GetParam();
   constexpr Bytes t = 2;
-  const Graph share = block(n, false, {t, 0});
   const Bytes once = (t - 1) * 2 * n.sbh() / t;
-  EXPECT_EQ(received_bytes(share), 4 * once);
-  const auto split = compiler::differentiate(share, values_to_save(share, Policy::none));
-  EXPECT_EQ(received_bytes(split.forward), 4 * once);
-  EXPECT_EQ(received_bytes(split.backward), (4 + 2) * once);
+  for (const Rows rows : {Rows::shares, Rows::whole}) {
+    const Graph share = block(n, false, {t, 0}, rows);
+    EXPECT_EQ(received_bytes(share), 4 * once);
+    const auto split = compiler::differentiate(share, values_to_save(share, Policy::none));
+    EXPECT_EQ(received_bytes(split.forward), 4 * once);
+    EXPECT_EQ(received_bytes(split.backward), (4 + (rows == Rows::shares ? 2 : 0)) * once);
+  }
 }
 
 // The paper's terms, value by value.
