@@ -40,7 +40,7 @@ void check_split(const TransformerShape& shape) {
   require(shape.heads, "heads (model.heads)");
   if (shape.kv_heads > 0 && shape.kv_heads % count != 0 && count % shape.kv_heads != 0) {
     throw BadInput(std::to_string(shape.kv_heads) + " heads of keys and values (model.kv_heads) cannot be split" +
-                   over + ", nor has each device one of them: choose a divisor or a multiple of them");
+                   over + ", nor can each device have one of them: choose a divisor or a multiple of them");
   }
   require(shape.intermediate, "columns of the MLP (model.intermediate)");
   require(shape.rows(), "rows of a microbatch (batch.micro_batch x model.sequence)");
