@@ -19,8 +19,9 @@ constexpr Bytes kBytesPerTensor = 2600;
 // Pages of code, libraries and stacks that a run touches after this was written: 0.6 to 1.0 MiB by
 // tools/host_memory_check.py.
 constexpr Bytes kBytesTouchedLater = 832 * kKiB;
-// What a stream of a host device costs: its queue and the stack of its thread. Measured as growth per further device;
-// those of the first one that every run has are within what is measured of the process.
+// What a stream of a host device costs: its queue and the stack of its thread; a thread that serves a device alone, such
+// as the sender of its gradients, costs as much. Measured as growth per further device; those of the first one that
+// every run has are within what is measured of the process.
 constexpr Bytes kBytesPerStream = 296 * kKiB;
 
 Bytes tensors(const ModelLayout& layout) {
@@ -119,7 +120,7 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
     add(count == 1 ? "device memory (the host device's arena)" : "device memory (the host devices' arenas)",
         count * arena);
     const Bytes of_stash = (staging.stash > 0 ? 2 : 0) + (staging.saved > 0 ? 2 : 0);
-    add("streams of further devices", (count - 1) * (3 + of_stash) * kBytesPerStream);
+    add("streams and threads of further devices", (count - 1) * (4 + of_stash) * kBytesPerStream);
     add("streams of stashes", of_stash * kBytesPerStream);
     add("streams of gathers", parts.execution.gathers ? count * kBytesPerStream : 0);
   }
