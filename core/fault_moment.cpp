@@ -7,7 +7,6 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -18,18 +17,12 @@ namespace {
 
 std::atomic<bool> hangs{false}, kills{false};
 std::atomic<long long> left{0};  // moments; 0 or below: not armed, or past
-std::string thread_name;         // how the name of a thread begins that counts; constant once armed
+std::string thread_name;         // how the name of a thread begins that counts; constant while armed
 
 bool arm_from_environment() {
   const char* const text = std::getenv("L2L_FAULT_MOMENT");
-  if (text == nullptr) return false;
-  const char* const colon = std::strchr(text, ':');
-  if (colon == nullptr) return false;
-  hangs = std::strncmp(text, "hang", 4) == 0;
-  kills = std::strncmp(text, "kill", 4) == 0;
-  if (const char* const second = std::strchr(colon + 1, ':')) thread_name = second + 1;
-  left = std::atoll(colon + 1);
-  return true;
+  if (text != nullptr) arm_fault_moment(text);
+  return text != nullptr;
 }
 
 bool counts(const ThreadSlot& thread) {
@@ -40,6 +33,19 @@ bool counts(const ThreadSlot& thread) {
 }
 
 }  // namespace
+
+void arm_fault_moment(const std::string& text) {
+  left = 0;
+  const std::size_t first = text.find(':');
+  if (first == std::string::npos) return;
+  const std::size_t second = text.find(':', first + 1);
+  hangs = text.starts_with("hang");
+  kills = text.starts_with("kill");
+  thread_name = second == std::string::npos ? "" : text.substr(second + 1);
+  left = std::atoll(text.c_str() + first + 1);
+}
+
+long long fault_moments_left() { return left; }
 
 void fault_moment(const ThreadSlot& thread) {
   static const bool from_environment = arm_from_environment();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/activity.h"
+
 namespace l2l::runtime {
 
 using device::BufferView;
@@ -42,6 +44,7 @@ void LayerVisits::begin_backward() {
 }
 
 void LayerVisits::forward(int layer, int microbatch, BufferView wire) {
+  const ActivitySpan span(Doing::acts, "a forward visit", layer);
   if (layer < first_block_) return embedding_forward(layer, microbatch, wire);
   if (layer < head_) return block_forward(layer, microbatch, wire);
   if (layer == head_) return head_forward(microbatch, wire);
@@ -83,6 +86,7 @@ void LayerVisits::head_forward(int microbatch, BufferView wire) {
 void LayerVisits::end_forward(int microbatch) { stash_.read_done(input_of(head_, microbatch), compute_); }
 
 void LayerVisits::backward(int layer, int microbatch, BufferView wire, BufferView gradients) {
+  const ActivitySpan span(Doing::acts, "a backward visit", layer);
   if (layer < first_block_) return embedding_backward(layer, microbatch, gradients);
   if (layer > head_) {
     return runner_.backward(

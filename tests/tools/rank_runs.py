@@ -51,8 +51,9 @@ class RankRuns(unittest.TestCase):
         (self.path / "text").write_text("the quick brown fox jumps over the lazy dog. " * 200)
         (self.path / "run.toml").write_text(CONFIG)
 
-    def command(self, ranks, *arguments, settings=()):
-        launcher = [] if ranks == 1 else [ARGUMENTS.mpirun, "-n", str(ranks)]
+    def command(self, ranks, *arguments, settings=(), launcher=()):
+        """`launcher`: further arguments of mpirun."""
+        launcher = [] if ranks == 1 else [ARGUMENTS.mpirun, "-n", str(ranks), *launcher]
         named = [word for setting in settings for word in ("--set", setting)]
         return [*launcher, ARGUMENTS.tools / "l2l-train", "run.toml", *named, *arguments]
 
@@ -90,10 +91,10 @@ class RankRuns(unittest.TestCase):
                 continue
         return found
 
-    def start(self, ranks, *arguments, settings=()):
+    def start(self, ranks, *arguments, settings=(), launcher=()):
         self.log = open(self.path / "log", "w")
         self.addCleanup(self.log.close)
-        run = subprocess.Popen(self.command(ranks, *arguments, settings=settings), cwd=self.path, stdout=subprocess.PIPE,
+        run = subprocess.Popen(self.command(ranks, *arguments, settings=settings, launcher=launcher), cwd=self.path, stdout=subprocess.PIPE,
                                stderr=self.log, text=True, env=self.environment())
         self.addCleanup(run.stdout.close)
         self.addCleanup(run.kill)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import unittest
 
 import rank_runs
 from rank_runs import ARGUMENTS, DEVICE
@@ -134,6 +135,10 @@ class Ranks(rank_runs.RankRuns):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("rank 1 has run.seed = 7, but rank 0 has run.seed = 1", done.stderr)
         self.assertEqual(done.stdout, "")
+        two = "exec {line} --set device.count=2"
+        done = self.on_rank(2, 1, f"{two} --set device.tensor=2", two)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("rank 1 has device.tensor = 2, but rank 0 has device.tensor = 1", done.stderr)
         _, messages = self.run_ranks(5, "--quiet", expected=2)
         self.assertIn("batch.micro_batches = 24", messages)
 
@@ -224,16 +229,18 @@ class Ranks(rank_runs.RankRuns):
             self.assertNotIn("ended by an error", done.stderr)
             self.assertEqual(self.processes(), {})
 
-    def test_a_rank_that_dies_ends_all_and_what_was_saved_goes_on(self):
-        settings = ["run.steps=40", 'optimizer.clip="global"', "checkpoint.every=3", 'checkpoint.directory="killed"']
-        whole, _ = self.run_ranks(3, "--quiet", settings=[*settings[:2], 'checkpoint.directory="whole"'])
+    def expect_kills_to_lose_nothing(self, most, settings, same):
+        """Kills one of three ranks at random moments, `most` times, until a run of `settings` has ended. `same`: settings of
+        no effect on bits, of which each run has one."""
+        settings = ["run.steps=40", 'optimizer.clip="global"', *settings]
+        whole, _ = self.run_ranks(3, "--quiet", settings=[*settings, 'checkpoint.directory="whole"'])
+        settings += ["checkpoint.every=3", 'checkpoint.directory="killed"']
         draw = random.Random(ARGUMENTS.seed)
         kills = ended = 0
-        while kills < ARGUMENTS.kills or ended == 0:
-            wire = draw.choice(("replicated", "sharded"))  # of no effect on bits
-            run = self.start(3, "--quiet", "--resume-if-any", settings=[*settings, f'distributed.wire="{wire}"'])
+        while kills < most or ended == 0:
+            run = self.start(3, "--quiet", "--resume-if-any", settings=[*settings, draw.choice(same)])
             self.wait_for("the processes", lambda: len(self.processes()) == 3 or run.poll() is not None)
-            deadline = time.monotonic() + (draw.uniform(0, 0.8) if kills < ARGUMENTS.kills else 60)
+            deadline = time.monotonic() + (draw.uniform(0, 0.8) if kills < most else 60)
             while run.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.005)
             alive = self.processes()
@@ -249,7 +256,36 @@ class Ranks(rank_runs.RankRuns):
                 ended += 1
             else:
                 self.assertNotEqual(run.returncode, 0, f"kill {kills} of rank {victim}")
+                self.assertEqual(re.findall(r"process rank (\d+) .* exited on signal 9", self.messages()), [str(victim)], self.messages())
+                self.assertNotIn("rank ", re.sub(r"process rank", "", self.messages()), "another error")
         print(f"{kills} kills, {ended} runs ended", file=sys.stderr)
+        for folder in ("whole", "killed"):  # the last kill may leave checkpoints
+            shutil.rmtree(self.path / folder, ignore_errors=True)
+
+    def test_a_rank_that_dies_ends_all_and_what_was_saved_goes_on(self):
+        self.expect_kills_to_lose_nothing(ARGUMENTS.kills, [], ['distributed.wire="replicated"', 'distributed.wire="sharded"'])
+
+    @unittest.skipIf(DEVICE != "host", "one GPU for all")
+    def test_a_rank_of_split_layers_that_dies_ends_all_and_what_was_saved_goes_on(self):
+        for groups in (1, 2):
+            with self.subTest(groups=groups):
+                self.expect_kills_to_lose_nothing(ARGUMENTS.kills // 2, ["device.tensor=2", f"device.count={2 * groups}"],
+                                                  ["transfer.prefetch=1", "transfer.prefetch=2"])
+
+    @unittest.skipIf(DEVICE != "host", "one GPU for all")
+    def test_a_rank_of_split_layers_that_dies_is_named_where_the_launcher_does_not_care(self):
+        draw = random.Random(ARGUMENTS.seed)
+        for kill in range(max(2, ARGUMENTS.kills // 8)):
+            settings = ["run.steps=1000000", "device.tensor=2", f"device.count={2 + 2 * (kill % 2)}", "distributed.timeout=8"]
+            run = self.start(3, settings=settings, launcher=["--enable-recovery"])
+            self.wait_for_steps()
+            time.sleep(draw.uniform(0, 0.5))
+            victim = draw.choice((0, 1, 2))
+            os.kill(self.processes()[victim], signal.SIGKILL)
+            run.communicate(timeout=60)
+            self.assertEqual(re.findall(r"^rank (\d): rank (\d) has been silent for 8 s", self.messages(), re.MULTILINE),
+                             [(str((victim + 1) % 3), str(victim))], self.messages())
+            self.wait_for("no process is left", lambda: not self.processes())
 
 
 if __name__ == "__main__":
