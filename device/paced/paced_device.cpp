@@ -15,11 +15,18 @@ namespace {
 class PacedExecutable final : public Executable {
  public:
   PacedExecutable(compiler::Program program, Clock::duration duration)
-      : Executable(std::move(program)), duration_(duration) {}
+      : Executable(std::move(program)),
+        duration_(duration),
+        exchanges_(std::ranges::any_of(this->program().graph.ops, [](const compiler::Op& op) {
+          return op.kind == compiler::OpKind::all_gather_rows || op.kind == compiler::OpKind::reduce_scatter_rows;
+        })) {}
   Clock::duration duration() const { return duration_; }
+  // Whether devices over which layers are split meet in it.
+  bool exchanges() const { return exchanges_; }
 
  private:
   const Clock::duration duration_;
+  const bool exchanges_;
 };
 
 // Guarded by the device's mutex.
@@ -136,16 +143,27 @@ void PacedDevice::wait(Stream& stream, Event& event, WaitReason reason) {
 
 void PacedDevice::copy(Stream& stream, BufferView destination, BufferView source) {
   require_same_size(destination, source);
-  const bool from_device = account_->contains(source.data);
-  const bool crosses = !from_device || !account_->contains(destination.data);
   const std::lock_guard lock(mutex_);
   if (source.size > 0) std::memcpy(destination.data, source.data, source.size);
-  PacedStream& copier = paced(stream);
-  if (!crosses) return add_work(copier, nullptr, Clock::duration::zero(), "copy", copier.label);
-  if (from_device) {
-    add_work(copier, &to_host_, time_of(source.size, table_.d2h_bandwidth), "copy d2h", copier.label);
+  add_copy(paced(stream), destination.data, source.data, source.size);
+}
+
+void PacedDevice::copy_rows(Stream& stream, const RowCopy& rows) {
+  const std::lock_guard lock(mutex_);
+  for (Bytes i = 0; i < rows.rows; ++i) {
+    std::memcpy(rows.destination + i * rows.destination_stride, rows.source + i * rows.source_stride, rows.row);
+  }
+  add_copy(paced(stream), rows.destination, rows.source, rows.bytes());
+}
+
+void PacedDevice::add_copy(PacedStream& stream, const std::byte* destination, const std::byte* source, Bytes bytes) {
+  const bool from_device = account_->contains(source);
+  if (from_device && account_->contains(destination)) {
+    add_work(stream, nullptr, Clock::duration::zero(), "copy", stream.label);
+  } else if (from_device) {
+    add_work(stream, &to_host_, time_of(bytes, table_.d2h_bandwidth), "copy d2h", stream.label);
   } else {
-    add_work(copier, &to_device_, time_of(source.size, table_.h2d_bandwidth), "copy h2d", copier.label);
+    add_work(stream, &to_device_, time_of(bytes, table_.h2d_bandwidth), "copy h2d", stream.label);
   }
 }
 
@@ -167,9 +185,23 @@ void PacedDevice::launch(Stream& stream, const Executable& executable, const Bin
                          const LaunchParameters& parameters) {
   const auto& mine = static_cast<const PacedExecutable&>(executable);
   mine.check(bindings);
-  const std::lock_guard lock(mutex_);
   PacedStream& runner = paced(stream);
+  if (mine.exchanges() && member_.group) meet(runner);
+  const std::lock_guard lock(mutex_);
   add_work(runner, &compute_, mine.duration(), mine.program().graph.name, label_or(runner.label, parameters));
+}
+
+void PacedDevice::meet(PacedStream& stream) {
+  std::unique_lock lock(mutex_);
+  const Clock::time_point own = std::max(stream.end, Clock::now());
+  Clock::time_point last = own;
+  lock.unlock();
+  member_.group->exchange(member_.index, reinterpret_cast<const std::byte*>(&own), [&](const auto& all) {
+    for (const std::byte* other : all) last = std::max(last, *reinterpret_cast<const Clock::time_point*>(other));
+  });
+  lock.lock();
+  stream.track.record_wait(WaitReason::order, stream.end, last);
+  stream.end = last;
 }
 
 void PacedDevice::add_work(PacedStream& stream, Timeline* resource, Clock::duration duration, std::string_view name,
@@ -198,7 +230,7 @@ void PacedDevice::synchronize(Stream& stream) {
 std::unique_ptr<Executable> PacedDevice::compile(const compiler::Graph& graph) {
   const auto entry = table_.launches.find(graph.name);
   const Clock::duration duration = entry != table_.launches.end() ? entry->second : table_.other;
-  return std::make_unique<PacedExecutable>(compile_for_host(graph, /*threads=*/1)->program(), duration);
+  return std::make_unique<PacedExecutable>(compile_for_host(graph, /*threads=*/1, member_)->program(), duration);
 }
 
 void PacedDevice::set_trace(Trace* trace) {

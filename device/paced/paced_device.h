@@ -6,6 +6,9 @@
 // stream waits for have happened, it has been enqueued, and the link or the compute unit is free. synchronize() sleeps
 // until then. A late wake-up therefore delays only what is enqueued because of it; delays do not add up.
 //
+// Of devices over which layers are split, a program in which they exchange begins when all have enqueued it and the
+// last of them is ready; its duration includes the exchanges. launch() waits for the others to enqueue it.
+//
 // Copies and fills move bytes at once, when they are enqueued (events allow that order). Launches touch no memory, so
 // gradients are what memory holds at first: zeros.
 #pragma once
@@ -21,6 +24,7 @@
 #include "device/device.h"
 #include "device/mapped_memory.h"
 #include "device/stream_track.h"
+#include "device/tensor_group.h"
 
 namespace l2l::device {
 
@@ -71,6 +75,7 @@ class PacedDevice : public Device {
   void record(Event& event, Stream& stream) override;
   void wait(Stream& stream, Event& event, WaitReason reason = WaitReason::order) override;
   void copy(Stream& stream, BufferView destination, BufferView source) override;
+  void copy_rows(Stream& stream, const RowCopy& rows) override;
   void copy_from_peer(Stream& stream, BufferView destination, BufferView source) override;
   void fill_zero(Stream& stream, BufferView destination) override;
   void launch(Stream& stream, const Executable& executable, const Bindings& bindings,
@@ -78,18 +83,24 @@ class PacedDevice : public Device {
   void synchronize(Event& event) override;
   void synchronize(Stream& stream) override;
   std::unique_ptr<Executable> compile(const compiler::Graph& graph) override;
+  void join(const TensorMember& member) override { member_ = member; }
   void set_trace(Trace* trace) override;
   void annotate(Stream& stream, int layer, int microbatch) override;
 
  private:
   friend class PacedStream;
 
+  // Adds a copy, whose bytes have been moved, of `bytes` between these addresses. The caller holds mutex_.
+  void add_copy(PacedStream& stream, const std::byte* destination, const std::byte* source, Bytes bytes);
+  // Waits until all members of the group have come here; the stream then goes on when the last one's does.
+  void meet(PacedStream& stream);
   // Adds work of `duration`, enqueued now, to the stream's end and its track. `resource`: what it shares with other
   // streams; may be nullptr. The caller holds mutex_.
   void add_work(PacedStream& stream, Timeline* resource, Clock::duration duration, std::string_view name,
                 SpanLabel label);
 
   const PaceTable table_;
+  TensorMember member_;  // constant once something is compiled
   const std::shared_ptr<MemoryAccount> account_ = std::make_shared<MemoryAccount>();
   mutable std::mutex mutex_;  // guards what follows, and every stream and event
   Timeline to_device_, to_host_, from_peers_, compute_;

@@ -18,14 +18,27 @@ double elements(const Graph& graph, compiler::ValueId id) {
   return static_cast<double>(graph.value(id).shape.elements());
 }
 
-// Operations of matrix products; 0 for an op that has none. Of attention, as if every row saw all of its sequence.
-double products(const Graph& graph, const Op& op) {
+double bytes(const Graph& graph, const Op& op) {
+  double sum = 0;
+  for (const auto& operands : {op.inputs, op.outputs}) {
+    for (const auto id : operands) sum += static_cast<double>(graph.value(id).bytes());
+  }
+  return sum;
+}
+
+}  // namespace
+
+double product_operations(const Graph& graph, const Op& op) {
   const auto input = [&](std::size_t i) { return elements(graph, op.inputs[i]); };
   const auto columns = [&](std::size_t i) {
     const auto& shape = graph.value(op.inputs[i]).shape;
     return static_cast<double>(shape[shape.rank() - 1]);
   };
   const double sequence = op.attributes.sequence;
+  const auto queries = [&](std::size_t i) {  // of queries, keys and values
+    const double heads = op.attributes.heads;
+    return input(i) * heads / (heads + 2 * kv_heads(op.attributes));
+  };
   switch (op.kind) {
     case OpKind::matmul:
       return 2 * std::sqrt(input(0) * input(1) * elements(graph, op.outputs[0]));
@@ -38,7 +51,13 @@ double products(const Graph& graph, const Op& op) {
     case OpKind::attention_backward:
       return 10 * sequence * input(0);
     case OpKind::attention_probabilities:
-      return 2 * elements(graph, op.outputs[0]) * columns(0) / 3;
+      return 2 * sequence * queries(0);
+    case OpKind::attention_probabilities_backward:
+      return 4 * sequence * queries(2);
+    case OpKind::attention_mix:
+      return 2 * sequence * elements(graph, op.outputs[0]);
+    case OpKind::attention_mix_backward:
+      return 4 * sequence * input(0);
     case OpKind::linear_cross_entropy:
     case OpKind::softmax_statistics:
       return 2 * input(0) * input(1) / columns(0);
@@ -50,16 +69,6 @@ double products(const Graph& graph, const Op& op) {
   }
 }
 
-double bytes(const Graph& graph, const Op& op) {
-  double sum = 0;
-  for (const auto& operands : {op.inputs, op.outputs}) {
-    for (const auto id : operands) sum += static_cast<double>(graph.value(id).bytes());
-  }
-  return sum;
-}
-
-}  // namespace
-
 PieceWork work_of(PieceSort sort, double seconds) {
   PieceWork work{};
   work[static_cast<std::size_t>(sort)] = seconds;
@@ -69,7 +78,7 @@ PieceWork work_of(PieceSort sort, double seconds) {
 PieceWork work_of(const Graph& graph) {
   PieceWork work{};
   for (const Op& op : graph.ops) {
-    const double arithmetic = products(graph, op) / kOperations, memory = bytes(graph, op) / kBytes;
+    const double arithmetic = product_operations(graph, op) / kOperations, memory = bytes(graph, op) / kBytes;
     const PieceSort sort = arithmetic > memory ? PieceSort::arithmetic : PieceSort::memory;
     work[static_cast<std::size_t>(sort)] += std::max(arithmetic, memory) + kLaunch;
   }

@@ -22,6 +22,8 @@ enum class PieceSort : std::uint8_t { arithmetic, memory, link, update, count };
 using PieceWork = std::array<double, static_cast<std::size_t>(PieceSort::count)>;
 
 PieceWork work_of(PieceSort sort, double seconds);
+// Operations of an op's matrix products, 0 where it has none. Of attention, as if every row saw all of its sequence.
+double product_operations(const compiler::Graph& graph, const compiler::Op& op);
 // At 10^11 operations and 10^10 bytes a second, those of an ordinary host.
 PieceWork work_of(const compiler::Graph& graph);
 

@@ -85,6 +85,10 @@ struct ScheduleArguments {
 // Where the time of a step goes, visit by visit. Throws BadInput naming file and field.
 int bench_schedule(const Options& options, const ScheduleArguments& arguments, bool json);
 
+// What full and selective recomputation and sequence parallelism cost a block that is split over 8 GPUs, beside
+// published figures: calculated from the ops of its programs, and as steps on paced devices.
+int bench_split_layers(bool json);
+
 // What a config reaches per step: one untimed step, then `steps` that count. Trains on synthetic bytes when the config
 // names no data; checkpoints are neither written nor read.
 int bench_step(Options options, int steps, bool json);

@@ -24,6 +24,9 @@ int main(int argc, char** argv) {
       "processes",
       bench_ranks);
   add("scaling", "calculated: efficiency of 2 to 64 nodes with 8 H100s each, against one", bench_scaling);
+  add("split_layers",
+      "what recomputation and sequence parallelism cost a block split over 8 GPUs, by its ops and on paced devices",
+      bench_split_layers);
   add("clip", "steps with exact global clipping against steps without, behind a paced device", bench_clip);
   add("planner", "arenas of layer programs on three streams and of contiguous groups, and the cost of safe pairs",
       bench_planner);

@@ -1,6 +1,8 @@
 // What only the paced device promises: the times of its table, to the nanosecond, whatever the machine does meanwhile.
 #include <nlohmann/json.hpp>
 
+#include <thread>
+
 #include "tests/conformance/device/device_test.h"
 #include "tests/support/trace_spans.h"
 
@@ -160,6 +162,82 @@ TEST_F(Paced, ASkippedWaitShows) {
   launch(*compute_);
   device_.synchronize(*compute_);
   EXPECT_LT(timetable().at(1).begin, kInMs);
+}
+
+// Devices over which layers are split.
+class PacedGroup : public ::testing::Test {
+ protected:
+  static constexpr int kMembers = 3;
+
+  struct Member {
+    explicit Member(const TensorMember& member) { device.join(member); }
+    PacedDevice device{{kBandwidth, 0, {{"gather", milliseconds(70)}}, milliseconds(10)}};
+    Trace trace{100};
+    std::unique_ptr<Stream> compute;
+    std::unique_ptr<Executable> gather, triple;
+    std::unique_ptr<Buffer> memory, host;
+  };
+
+  PacedGroup() {
+    for (int i = 0; i < kMembers; ++i) {
+      Member& member = *members_.emplace_back(std::make_unique<Member>(TensorMember{group_, i}));
+      member.device.set_trace(&member.trace);
+      member.compute = member.device.create_stream("compute");
+      member.gather = member.device.compile(gather(i));
+      member.triple = member.device.compile(device::triple(16));
+      member.memory = member.device.allocate(kSize, "memory");
+      member.host = pinned(member.device, kSize, 1);
+    }
+  }
+
+  static compiler::Graph gather(std::int32_t index) {
+    compiler::GraphBuilder builder("gather");
+    const compiler::ValueId x = builder.bound(compiler::Region::input, "x", DType::f32, {2, 16});
+    builder.place(builder.apply(compiler::OpKind::all_gather_rows, {x}, {.shard = {kMembers, index}}),
+                  compiler::Region::output);
+    return builder.finish();
+  }
+  static void launch(Member& member, const Executable& program) {
+    Bindings bindings;
+    for (const auto region : {compiler::Region::input, compiler::Region::output, compiler::Region::scratch}) {
+      bindings[region] = member.memory->view();
+    }
+    member.device.launch(*member.compute, program, bindings, {});
+  }
+
+  const std::shared_ptr<TensorGroup> group_ = std::make_shared<TensorGroup>(kMembers);
+  std::vector<std::unique_ptr<Member>> members_;
+};
+
+// A program in which they exchange begins on all when the last one is ready, and ends on all when its time is over; one
+// without exchanges waits for nobody.
+TEST_F(PacedGroup, MeetsInProgramsThatExchange) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kMembers; ++i) {
+    threads.emplace_back([&member = *members_[static_cast<std::size_t>(i)], late = i == 1] {
+      if (late) member.device.copy(*member.compute, member.memory->view(), member.host->view());  // 50 ms
+      launch(member, *member.gather);
+      launch(member, *member.triple);
+      member.device.synchronize(*member.compute);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::vector<TraceSpan> late = testing::read_spans(members_[1]->trace);
+  ASSERT_EQ(late.size(), 3U);  // the copy, and both programs
+  EXPECT_NEAR(late[1].begin, late[0].end, 0.1);
+  for (const auto& member : members_) {
+    std::vector<TraceSpan> spans = testing::read_spans(member->trace);
+    const TraceSpan program = spans[spans.size() - 2];
+    EXPECT_EQ(program.name, "gather");
+    EXPECT_NEAR(program.end - program.begin, 1e3 * kLaunchMs, 0.1);
+    EXPECT_EQ(spans.back().name, "triple");
+    EXPECT_NEAR(spans.back().begin, program.end, 0.1);
+  }
+}
+
+TEST_F(PacedGroup, ThatIsAbortedDoesNotWait) {
+  group_->abort();
+  EXPECT_THROW(launch(*members_[0], *members_[0]->gather), DeviceError);
 }
 
 // The serial device runs what is independent one after the other, in the order of enqueueing.
