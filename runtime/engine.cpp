@@ -16,7 +16,7 @@ Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights, R
       pinned_(*plan.device),
       ranks_(ranks != nullptr ? *ranks : alone_),
       store_(std::make_unique<eps::ParameterStore>(plan.model.layout, plan.store, pinned_, failure_, trace, weights)),
-      relays_(plan.execution.all_devices(), failure_) {
+      relays_(plan.execution.devices(), failure_) {
   if (plan.options.rank != ranks_.place()) throw Error("the plan is one for another rank, or another number of them");
   if (ranks_.several()) {
     peers_.emplace(ranks_.split());
@@ -27,7 +27,7 @@ Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights, R
   }
   std::vector<MinibatchPart*> parts;
   const int tensor = plan.execution.tensor;
-  for (int device = 0; device < plan.execution.all_devices(); ++device) {
+  for (int device = 0; device < plan.execution.devices(); ++device) {
     const int contributor = device / tensor;
     const bool leads = device % tensor == 0;
     if (leads && tensor > 1) {

@@ -67,7 +67,7 @@ std::optional<Study> study_where_it_fits(const RunParts& whole, std::int64_t mic
 Study study_of_best_micro_batch(const RunParts& parts, const Bench& bench, std::string& why) {
   const std::int64_t minibatch = parts.options.batch.minibatch;
   const std::vector<std::int64_t> sizes =
-      micro_batch_candidates(minibatch, shares_of(parts.options.batch, parts.options.all_devices()));
+      micro_batch_candidates(minibatch, shares_of(parts.options.batch, parts.options.all_groups()));
   if (sizes.size() == 1) return study(parts, bench);
   std::optional<Study> best;
   std::string all;

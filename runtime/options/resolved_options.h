@@ -35,10 +35,10 @@ struct ResolvedOptions : Options {
   // comparison.
   bool whole_rows = false;
 
-  // That share the microbatches of all ranks; those over which layers are split count as one.
-  std::int64_t all_devices() const { return device.groups() * rank.count; }
+  // Of devices (DeviceOptions::groups()), that share the microbatches of all ranks.
+  std::int64_t all_groups() const { return device.groups() * rank.count; }
   // Of each of these.
-  int device_microbatches() const { return static_cast<int>(batch.micro_batches / all_devices()); }
+  int device_microbatches() const { return static_cast<int>(batch.micro_batches / all_groups()); }
 };
 
 // recompute.policy, but "full" for what that stands for: "budget", and "auto" where a budget is set or the blocks

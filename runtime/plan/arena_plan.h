@@ -26,25 +26,25 @@ enum class Execution : std::uint8_t { relay, resident };
 struct ExecutionPlan {
   Execution execution = Execution::relay;
   std::vector<BlockPlacement> placements = {};  // of blocks 1, 2, ...
-  int devices = 1;                              // those over which layers are split count as one
-  int tensor = 1;                               // of which there are so many
-  int first_device = 0;                         // its number among those of all ranks
+  int groups = 1;        // that share the microbatches: each a device, or those over which layers are split
+  int tensor = 1;        // devices of a group
+  int first_group = 0;   // its number among those of all ranks
   bool gathers = false;  // each copies a slice of a layer's wire, and they gather the rest from each other
   bool sums = false;     // each sums a slice of a layer's gradients over all of them
-  int microbatches = 1;  // of one device: its share of the minibatch
-  int parts = 1;         // of one device, of so many microbatches each: a power of two
+  int microbatches = 1;  // of one group: its share of the minibatch
+  int parts = 1;         // of one group, of so many microbatches each: a power of two
   int prefetch = 1;
   DType gradients = DType::f32;  // as a device rounds them
 
-  int all_devices() const { return devices * tensor; }
-  // Of a device of this rank, the number of its first microbatch among those of all ranks.
-  int first_microbatch(int device) const { return (first_device + device) * microbatches; }
+  int devices() const { return groups * tensor; }  // of this rank
+  // Of a group of this rank, the number of its first microbatch among those of all ranks.
+  int first_microbatch(int group) const { return (first_group + group) * microbatches; }
   // In the relay: sums of parts' gradients that are alive at once.
   int accumulators() const { return std::bit_width(static_cast<unsigned int>(parts)); }
   // Microbatches whose activations are alive at once: all of them in the relay, one in resident execution.
   int live_microbatches() const { return execution == Execution::relay ? microbatches : 1; }
-  transfer::WireSlices slices(Bytes wire) const { return {wire, gathers ? devices : 1}; }
-  int summing() const { return sums ? devices : 1; }  // devices that a device's sums are over
+  transfer::WireSlices slices(Bytes wire) const { return {wire, gathers ? devices() : 1}; }
+  int summing() const { return sums ? devices() : 1; }  // devices that a device's sums are over
   transfer::GradientSlices gradient_slices(std::int64_t elements) const { return {elements, gradients, summing()}; }
   const BlockPlacement& placement(int block) const { return placements.at(static_cast<std::size_t>(block - 1)); }
   int stashed(StashPlace place) const { return count_stashes(placements, place); }

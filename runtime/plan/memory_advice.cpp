@@ -63,7 +63,7 @@ std::vector<std::vector<Setting>> candidates(const RunPlan& plan) {
   }
   all.push_back(smaller);
   std::vector<Setting> larger_parts;  // with fewer accumulators
-  for (std::int64_t parts = now.batch.parts / 2; parts >= plan.options.all_devices(); parts /= 2) {
+  for (std::int64_t parts = now.batch.parts / 2; parts >= plan.options.all_groups(); parts /= 2) {
     larger_parts.push_back({"batch.parts = " + std::to_string(parts), [=](auto& o) { o.batch.parts = parts; }});
   }
   all.push_back(larger_parts);
@@ -82,7 +82,7 @@ std::vector<std::vector<Setting>> candidates(const RunPlan& plan) {
   }
   all.push_back(moments);
   std::vector<Setting> fewer;
-  const std::int64_t least = shares_of(now.batch, plan.options.all_devices());
+  const std::int64_t least = shares_of(now.batch, plan.options.all_groups());
   const bool by_minibatch = std::count(now.given.begin(), now.given.end(), "batch.minibatch") > 0;
   for (std::int64_t count = now.batch.micro_batches / 2; count >= least; count /= 2) {
     const std::int64_t whole = count / least * least, minibatch = whole * now.batch.micro_batch;
@@ -264,7 +264,7 @@ std::vector<ContractLimit> contract_limits(const RunPlan& plan, const MemoryCont
   }
   if (options.eps.stash_memory > 0) {
     const HostStaging staging = host_staging(plan.model, plan.execution);
-    const Bytes need = static_cast<Bytes>(plan.execution.all_devices()) * (staging.stash + staging.saved);
+    const Bytes need = static_cast<Bytes>(plan.execution.devices()) * (staging.stash + staging.saved);
     limits.push_back({"host stash", "eps.stash_memory", need, options.eps.stash_memory});
   }
   const HostAvailable capacity = HostMemory().capacity();

@@ -60,7 +60,7 @@ void describe_devices(const RunPlan& plan, MemoryContract& contract) {
     contract.device_graph_bytes = std::max(contract.device_graph_bytes, late.graphs);
     contract.device_late_bytes = std::max(contract.device_late_bytes, late.sum());
   }
-  if (plan.execution.all_devices() > 1) text = std::to_string(plan.execution.all_devices()) + " devices: " + text;
+  if (plan.execution.devices() > 1) text = std::to_string(plan.execution.devices()) + " devices: " + text;
 }
 
 // On processors: which other type of matrix products is faster than that of the options. Empty: none.
@@ -93,14 +93,14 @@ Bytes exchanged_outputs(const RunParts& parts) {
   if (parts.model.head_kind == models::HeadKind::language) return 0;
   const Bytes of_microbatch = static_cast<Bytes>(parts.model.rows * parts.model.labels) * sizeof(float);
   const auto microbatches =
-      static_cast<Bytes>(parts.execution.devices) * static_cast<Bytes>(parts.execution.microbatches);
+      static_cast<Bytes>(parts.execution.groups) * static_cast<Bytes>(parts.execution.microbatches);
   const auto times = static_cast<Bytes>(2 + parts.options.rank.count);
   return times * microbatches * (of_microbatch + 2 * parts.model.targets_bytes());
 }
 
 std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& staging, Bytes arena) {
   const eps::StoreBytes store = eps::ParameterStore::bytes_needed(parts.model.layout, parts.store);
-  const auto count = static_cast<Bytes>(parts.execution.all_devices());
+  const auto count = static_cast<Bytes>(parts.execution.devices());
   std::vector<ContractLine> lines;
   const auto add = [&](const char* what, Bytes bytes) {
     if (bytes > 0) lines.push_back({what, bytes});
@@ -161,7 +161,7 @@ MemoryContract memory_contract(const RunPlan& plan, const eps::CheckpointSize& c
   const eps::StoreBytes store = eps::ParameterStore::bytes_needed(plan.model.layout, plan.store);
   const HostStaging staging = host_staging(plan.model, plan.execution);
   MemoryContract contract;
-  contract.devices = plan.execution.all_devices();
+  contract.devices = plan.execution.devices();
   contract.nodes = plan.store.rank.count;
   contract.device_choice = plan.device_choice;
   contract.compute_choice = plan.compute_choice;
@@ -183,7 +183,7 @@ MemoryContract memory_contract(const RunPlan& plan, const eps::CheckpointSize& c
   contract.update_mode = describe_update(plan.store, store.held + (plan.store.held() ? store.received : 0));
   contract.recomputation_summary = plan.decisions.summary;
   contract.recomputation = plan.decisions.explanation;
-  contract.pinned_bytes = store.from_source() + static_cast<Bytes>(plan.execution.all_devices()) *
+  contract.pinned_bytes = store.from_source() + static_cast<Bytes>(plan.execution.devices()) *
                                                     (staging.stash + staging.saved + staging.batch + staging.squares);
   contract.host = host_lines(plan, staging, plan.arena->bytes());
   contract.host_bytes = sum(contract.host);
@@ -231,7 +231,7 @@ void check_process_limits(const RunPlan& plan, const MemoryContract& contract) {
   constexpr int kOfRun = 5, kOfDevice = 11;
   const auto cores = static_cast<std::int64_t>(available_cores());
   const auto workers = [&](std::int64_t asked) { return asked > 0 ? asked : cores; };
-  const std::int64_t threads = kOfRun + plan.options.data.threads - 1 + kOfDevice * plan.execution.all_devices() +
+  const std::int64_t threads = kOfRun + plan.options.data.threads - 1 + kOfDevice * plan.execution.devices() +
                                workers(plan.options.device.threads) + workers(plan.options.eps.threads);
   const Bytes resident = HostMemory().resident();
   check_address_space(std::max(contract.host_bytes, resident) - resident + kSlack, static_cast<int>(threads));

@@ -203,12 +203,12 @@ ExecutionPlan execution_plan(const RunParts& parts) {
   ExecutionPlan plan;
   plan.execution = options.device.execution == "resident" ? Execution::resident : Execution::relay;
   plan.tensor = static_cast<int>(options.device.tensor);
-  plan.devices = static_cast<int>(options.device.groups());
-  plan.first_device = options.rank.index * plan.devices;
+  plan.groups = static_cast<int>(options.device.groups());
+  plan.first_group = options.rank.index * plan.groups;
   plan.gathers = parts.peers.weights != nullptr;
   plan.sums = parts.peers.gradients != nullptr;
   plan.microbatches = options.device_microbatches();
-  if (options.batch.parts > 0) plan.parts = static_cast<int>(options.batch.parts / options.all_devices());
+  if (options.batch.parts > 0) plan.parts = static_cast<int>(options.batch.parts / options.all_groups());
   plan.prefetch = static_cast<int>(options.transfer.prefetch);
   plan.gradients = gradient_dtype(options);
   return plan;
@@ -417,7 +417,7 @@ MinibatchShape RunParts::minibatch_shape() const {
     for (const models::SampleTensor& tensor : tensors) all += tensor.words;
     return all;
   };
-  return {.devices = static_cast<int>(options.all_devices()),
+  return {.devices = static_cast<int>(options.all_groups()),
           .microbatches = static_cast<int>(options.batch.micro_batches),
           .rank = options.rank,
           .sequences = static_cast<int>(options.batch.micro_batch),

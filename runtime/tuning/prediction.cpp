@@ -236,7 +236,7 @@ StepPrediction predict(const RunPlan& plan, Calibration& calibration, MeasuringS
   if (!prediction.missing.empty()) return prediction;
   const double seconds = model.step_seconds();
   prediction.step_ms = 1e3 * seconds;
-  const std::int64_t microbatches = plan.execution.microbatches * plan.options.all_devices();
+  const std::int64_t microbatches = plan.execution.microbatches * plan.options.all_groups();
   prediction.tokens_per_second = static_cast<double>(plan.model.rows * microbatches) / seconds;
   prediction.bound = model.bound();
   prediction.lines = lines_of(plan, model);

@@ -115,7 +115,7 @@ class BlockChain {
     const BlockProgram& program = type.programs[choice.program];
     const bool host = choice.placement.stash == StashPlace::host;
     const bool shares_cores = parts_.device->uses_host_memory() && parts_.options.transfer.link_bandwidth == 0;
-    const double cores = static_cast<double>(available_cores()) / execution.devices;
+    const double cores = static_cast<double>(available_cores()) / execution.devices();
     const double copies = host ? execution.microbatches : 0;
     const double out = copies * (type.input_copy.to_host + program.saved_copy.to_host);
     const double back = copies * (type.input_copy.to_device + program.saved_copy.to_device);
@@ -190,7 +190,7 @@ class BlockChain {
 // Host memory: what the run leaves of the machine for the stash of each device; where devices take host memory, for
 // their arenas, too. It is not theirs alone: of what options set no limit to, a quarter, or what takes least.
 MemoryLimits memory_limits(const RunParts& parts) {
-  const auto devices = static_cast<Bytes>(parts.execution.devices);
+  const auto devices = static_cast<Bytes>(parts.execution.devices());
   const Decisions least = least_decisions(parts);
   const HostStaging staging = host_staging(parts.model, execution_with(parts, least.placements));
   Bytes needed = 0;

@@ -220,7 +220,7 @@ TEST(SplitLayers, CrossTheLinkOnceInSharesAndTakeWhatWasPlanned) {
       const runtime::RunPlan plan = plan_of(options_of(run, tensor, family));
       const LinkCounters counters = counters_of(plan);
       Bytes weights = 0, gradients = 0;
-      for (int device = 0; device < plan.execution.all_devices(); ++device) {
+      for (int device = 0; device < plan.execution.devices(); ++device) {
         const models::Model& model = plan.model_of(device);
         for (LayerIndex layer = 0; layer < model.layers(); ++layer) {
           const bool twice = model.is_block(layer) && layer < model.head() - 1;
@@ -300,7 +300,7 @@ TEST(SplitLayers, ExchangeTheGradientsOfWhatSeveralDevicesHave) {
     for (const std::int64_t tensor : {2, 4}) {
       const runtime::RunPlan plan = plan_of(options_of(run, tensor, family));
       Bytes expected = 0;
-      for (int device = 0; device < plan.execution.all_devices(); ++device) {
+      for (int device = 0; device < plan.execution.devices(); ++device) {
         for (const GroupSpec& group : plan.model_of(device).shares->groups) {
           for (const ParameterSpec& parameter : group.parameters) {
             const std::int64_t devices = parameter.share ? parameter.share->devices : tensor;
