@@ -24,6 +24,10 @@ struct CopyCommand {
   BufferView destination, source;
 };
 
+struct RowsCommand {
+  RowCopy rows;
+};
+
 struct ZeroCommand {
   BufferView destination;
 };
@@ -56,8 +60,8 @@ struct LaunchCommand {
   LaunchParameters parameters;
 };
 
-using Command = std::variant<std::monostate, RecordCommand, WaitCommand, CopyCommand, ZeroCommand, GatherCommand,
-                             ExchangeCommand, LaunchCommand>;
+using Command = std::variant<std::monostate, RecordCommand, WaitCommand, CopyCommand, RowsCommand, ZeroCommand,
+                             GatherCommand, ExchangeCommand, LaunchCommand>;
 
 struct Entry {
   Command command;

@@ -91,6 +91,12 @@ void CudaDevice::copy(Stream& stream, BufferView destination, BufferView source)
   cuda_of(stream).enqueue(CopyCommand{destination, source});
 }
 
+void CudaDevice::copy_rows(Stream& stream, const RowCopy& rows) {
+  const bool packed = rows.destination_stride == rows.row && rows.source_stride == rows.row;
+  if (!packed) return cuda_of(stream).enqueue(RowsCommand{rows});
+  copy(stream, {rows.destination, rows.bytes()}, {const_cast<std::byte*>(rows.source), rows.bytes()});
+}
+
 void CudaDevice::fill_zero(Stream& stream, BufferView destination) {
   cuda_of(stream).enqueue(ZeroCommand{destination});
 }

@@ -5,11 +5,11 @@
 //   cudaStreamCreateWithFlags, cudaStreamDestroy, cudaStreamSynchronize, cudaStreamWaitEvent,
 //   cudaStreamBeginCapture (thread-local mode), cudaStreamEndCapture, cudaGraphGetNodes, cudaGraphInstantiate,
 //   cudaGraphLaunch, cudaGraphDestroy, cudaGraphExecDestroy, cudaEventCreateWithFlags, cudaEventDestroy,
-//   cudaEventRecord, cudaEventQuery, cudaEventSynchronize, cudaEventElapsedTime, cudaMemcpyAsync, cudaMemsetAsync,
-//   cudaLaunchKernelExC, cudaFuncSetAttribute (kernels), cublasLtCreate, cublasLtDestroy, cublasLtGetVersion; NVTX is
-//   headers alone. Kernels call besides (device/kernels/matmul_plan.cpp): cublasLtMatmul, cublasLtMatmulAlgoCheck,
-//   cublasLtMatmulAlgoConfigGetAttribute, cublasLtMatmulAlgoGetHeuristic, and those that create, set and destroy its
-//   descriptions, layouts and preferences.
+//   cudaEventRecord, cudaEventQuery, cudaEventSynchronize, cudaEventElapsedTime, cudaMemcpyAsync, cudaMemcpy2DAsync,
+//   cudaMemsetAsync, cudaLaunchKernelExC, cudaFuncSetAttribute (kernels), cublasLtCreate, cublasLtDestroy,
+//   cublasLtGetVersion; NVTX is headers alone. Kernels call besides (device/kernels/matmul_plan.cpp): cublasLtMatmul,
+//   cublasLtMatmulAlgoCheck, cublasLtMatmulAlgoConfigGetAttribute, cublasLtMatmulAlgoGetHeuristic, and those that
+//   create, set and destroy its descriptions, layouts and preferences.
 // What it calls of NCCL is in nccl_library.h.
 #pragma once
 
@@ -41,6 +41,7 @@ class CudaDevice final : public Device {
   void record(Event& event, Stream& stream) override;
   void wait(Stream& stream, Event& event, WaitReason reason = WaitReason::order) override;
   void copy(Stream& stream, BufferView destination, BufferView source) override;
+  void copy_rows(Stream& stream, const RowCopy& rows) override;
   void fill_zero(Stream& stream, BufferView destination) override;
   void launch(Stream& stream, const Executable& executable, const Bindings& bindings,
               const LaunchParameters& parameters) override;

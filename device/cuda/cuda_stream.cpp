@@ -24,10 +24,13 @@ std::uint32_t next_category() {
 }
 
 // A view into a trace's names, which are literals and names of graphs: both end with a zero.
-std::string_view name_of_copy(const MemoryAccount& device, const CopyCommand& copy) {
-  if (!device.contains(copy.source.data)) return "copy h2d";
-  return device.contains(copy.destination.data) ? "copy" : "copy d2h";
+std::string_view name_of_copy(const MemoryAccount& device, const std::byte* destination, const std::byte* source) {
+  if (!device.contains(source)) return "copy h2d";
+  return device.contains(destination) ? "copy" : "copy d2h";
 }
+
+// How many rows of `row` bytes, `stride` apart, end within the first `bytes` bytes.
+Bytes whole_rows(Bytes bytes, Bytes row, Bytes stride) { return bytes < row ? 0 : (bytes - row) / stride + 1; }
 
 std::string show(SpanLabel label) {
   if (label.layer < 0) return "";
@@ -140,6 +143,7 @@ void CudaStream::execute(const Entry& entry) {
     if (state_->failure.failed()) return;
     what = "copy";
     if (const auto* copy = std::get_if<CopyCommand>(&command)) execute(*copy, label);
+    if (const auto* copy = std::get_if<RowsCommand>(&command)) execute(*copy, label);
     what = "zero";
     if (const auto* zero = std::get_if<ZeroCommand>(&command)) execute(*zero, label);
     what = "gather";
@@ -195,27 +199,71 @@ void CudaStream::measured(std::string_view what, SpanLabel label, const Enqueue&
 
 void CudaStream::execute(const CopyCommand& copy, SpanLabel label) {
   if (copy.source.size == 0) return;
-  measured(name_of_copy(*state_->device_memory, copy), label, [&] {
-    for (Bytes done = 0; done < copy.source.size;) {
-      const Bytes left = copy.source.size - done;
-      const HostRanges::Part to = state_->host_memory->front(copy.destination.slice(done, left));
-      const HostRanges::Part from = state_->host_memory->front(copy.source.slice(done, left));
-      const Bytes bytes = std::min({to.bytes, from.bytes, kMostPerCopy});
-      const BufferView destination = copy.destination.slice(done, bytes), source = copy.source.slice(done, bytes);
-      const bool staged = to.kind == HostRanges::Kind::staged || from.kind == HostRanges::Kind::staged;
-      staged ? copy_staged(destination, source) : copy_part(destination, source);
-      done += bytes;
+  measured(name_of_copy(*state_->device_memory, copy.destination.data, copy.source.data), label,
+           [&] { copy_whole(copy.destination, copy.source); });
+}
+
+void CudaStream::copy_whole(BufferView to_all, BufferView from_all) {
+  for (Bytes done = 0; done < from_all.size;) {
+    const Bytes left = from_all.size - done;
+    const HostRanges::Part to = state_->host_memory->front(to_all.slice(done, left));
+    const HostRanges::Part from = state_->host_memory->front(from_all.slice(done, left));
+    const Bytes bytes = std::min({to.bytes, from.bytes, kMostPerCopy});
+    const BufferView destination = to_all.slice(done, bytes), source = from_all.slice(done, bytes);
+    const bool staged = to.kind == HostRanges::Kind::staged || from.kind == HostRanges::Kind::staged;
+    staged ? copy_staged(destination, source) : copy_part(destination, source);
+    done += bytes;
+  }
+}
+
+cudaMemcpyKind CudaStream::kind_of(const std::byte* destination, const std::byte* source) const {
+  const bool from_device = state_->device_memory->contains(source);
+  const bool to_device = state_->device_memory->contains(destination);
+  if (from_device) return to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost;
+  return to_device ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost;
+}
+
+void CudaStream::copy_part(BufferView destination, BufferView source) {
+  const cudaMemcpyKind kind = kind_of(destination.data, source.data);
+  check(cudaMemcpyAsync(destination.data, source.data, source.size, kind, stream_.get()), "cudaMemcpyAsync");
+}
+
+void CudaStream::execute(const RowsCommand& copy, SpanLabel label) {
+  RowCopy left = copy.rows;
+  if (left.bytes() == 0) return;
+  measured(name_of_copy(*state_->device_memory, left.destination, left.source), label, [&] {
+    while (left.rows > 0) {
+      const Bytes done = copy_first_rows(left);
+      left.destination += done * left.destination_stride;
+      left.source += done * left.source_stride;
+      left.rows -= done;
     }
   });
 }
 
-void CudaStream::copy_part(BufferView destination, BufferView source) {
-  const bool from_device = state_->device_memory->contains(source.data);
-  const bool to_device = state_->device_memory->contains(destination.data);
-  const cudaMemcpyKind kind = from_device ? to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost
-                              : to_device ? cudaMemcpyHostToDevice
-                                          : cudaMemcpyHostToHost;
-  check(cudaMemcpyAsync(destination.data, source.data, source.size, kind, stream_.get()), "cudaMemcpyAsync");
+Bytes CudaStream::copy_first_rows(const RowCopy& rows) {
+  const auto from = const_cast<std::byte*>(rows.source);
+  const auto extent = [&](Bytes stride) { return (rows.rows - 1) * stride + rows.row; };
+  const HostRanges::Part to_part = state_->host_memory->front({rows.destination, extent(rows.destination_stride)});
+  const HostRanges::Part from_part = state_->host_memory->front({from, extent(rows.source_stride)});
+  const bool staged = to_part.kind == HostRanges::Kind::staged || from_part.kind == HostRanges::Kind::staged;
+  const Bytes most = !staged ? kMostPerCopy / rows.row : rows.row <= StagingRing::kBufferBytes ? rows.rows : 1;
+  const Bytes count = std::min({whole_rows(to_part.bytes, rows.row, rows.destination_stride),
+                                whole_rows(from_part.bytes, rows.row, rows.source_stride), most});
+  if (count <= 1) {
+    copy_whole({rows.destination, rows.row}, {from, rows.row});
+    return 1;
+  }
+  if (staged) {
+    RowCopy first = rows;
+    first.rows = count;
+    copy_staged(first);
+    return count;
+  }
+  check(cudaMemcpy2DAsync(rows.destination, rows.destination_stride, from, rows.source_stride, rows.row, count,
+                          kind_of(rows.destination, from), stream_.get()),
+        "cudaMemcpy2DAsync");
+  return count;
 }
 
 void CudaStream::copy_staged(BufferView destination, BufferView source) {
@@ -225,6 +273,16 @@ void CudaStream::copy_staged(BufferView destination, BufferView source) {
   check(wait_blocking(/*enqueuing=*/true), "staged copy");
   if (state_->device_memory->contains(destination.data)) return ring_->to_device(destination, source, stream_.get());
   std::memcpy(destination.data, source.data, source.size);
+}
+
+void CudaStream::copy_staged(const RowCopy& rows) {
+  if (!ring_) ring_ = std::make_unique<StagingRing>(state_->order_events);
+  if (state_->device_memory->contains(rows.source)) return ring_->to_host(rows, stream_.get());
+  check(wait_blocking(/*enqueuing=*/true), "staged copy");
+  if (state_->device_memory->contains(rows.destination)) return ring_->to_device(rows, stream_.get());
+  for (Bytes i = 0; i < rows.rows; ++i) {
+    std::memcpy(rows.destination + i * rows.destination_stride, rows.source + i * rows.source_stride, rows.row);
+  }
 }
 
 void CudaStream::execute(const ZeroCommand& zero, SpanLabel label) {

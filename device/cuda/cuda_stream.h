@@ -46,6 +46,7 @@ class CudaStream final : public Stream {
   void execute(const RecordCommand& record);
   void execute(const WaitCommand& wait);
   void execute(const CopyCommand& copy, SpanLabel label);
+  void execute(const RowsCommand& copy, SpanLabel label);
   void execute(const ZeroCommand& zero, SpanLabel label);
   void execute(const GatherCommand& gather, SpanLabel label);
   void execute(const ExchangeCommand& exchange, SpanLabel label);
@@ -53,8 +54,13 @@ class CudaStream final : public Stream {
   // Runs `enqueue` between two marks of the stopwatch.
   template <typename Enqueue>
   void measured(std::string_view what, SpanLabel label, const Enqueue& enqueue);
+  void copy_whole(BufferView destination, BufferView source);
+  // The first rows, as many as one call takes; returns how many.
+  Bytes copy_first_rows(const RowCopy& rows);
+  cudaMemcpyKind kind_of(const std::byte* destination, const std::byte* source) const;
   void copy_part(BufferView destination, BufferView source);
   void copy_staged(BufferView destination, BufferView source);
+  void copy_staged(const RowCopy& rows);
   // Blocks until the device has done what is in the CUDA stream; failures are stored.
   void wait_for_device();
   // Records and waits without spinning. With `enqueuing`, mutex_ is held already.

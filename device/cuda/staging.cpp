@@ -6,6 +6,11 @@
 #include "device/kernels/common/check.h"
 
 namespace l2l::device::cuda {
+namespace {
+
+Bytes pieces_of(Bytes all, Bytes most) { return (all + most - 1) / most; }
+
+}  // namespace
 
 StagingRing::StagingRing(std::shared_ptr<EventPool> events) : events_(std::move(events)) {
   for (Slot& slot : slots_) {
@@ -37,28 +42,69 @@ void StagingRing::to_device(BufferView destination, BufferView source, cudaStrea
   }
 }
 
-void StagingRing::to_host(BufferView destination, BufferView source, cudaStream_t stream) {
-  const Bytes pieces = (source.size + kBufferBytes - 1) / kBufferBytes;
-  const auto bytes_of = [&](Bytes piece) { return std::min(kBufferBytes, source.size - piece * kBufferBytes); };
-  const auto empty = [&](Bytes piece, Slot& slot) {
-    check(cudaEventSynchronize(slot.used.get()), "staged copy");
-    std::memcpy(destination.data + piece * kBufferBytes, slot.data(), bytes_of(piece));
-  };
-  // One piece is emptied while the two after it are on their way.
+template <typename Fill, typename Empty>
+void StagingRing::pass_to_host(Bytes pieces, cudaStream_t stream, const Fill& fill, const Empty& empty) {
   std::array<Slot*, kBuffers> filled{};
   for (Bytes piece = 0; piece < pieces + kBuffers - 1; ++piece) {
     if (piece < pieces) {
       Slot& slot = take();
-      const std::byte* from = source.data + piece * kBufferBytes;
-      check(cudaMemcpyAsync(slot.data(), from, bytes_of(piece), cudaMemcpyDeviceToHost, stream), "staged copy");
+      fill(piece, slot.data());
       check(cudaEventRecord(slot.used.get(), stream), "staged copy");
       filled[piece % kBuffers] = &slot;
     }
-    if (piece + 1 >= kBuffers) {
-      const Bytes oldest = piece + 1 - kBuffers;
-      if (oldest < pieces) empty(oldest, *filled[oldest % kBuffers]);
-    }
+    if (piece + 1 < kBuffers) continue;
+    const Bytes oldest = piece + 1 - kBuffers;
+    if (oldest >= pieces) continue;
+    Slot& slot = *filled[oldest % kBuffers];
+    check(cudaEventSynchronize(slot.used.get()), "staged copy");
+    empty(oldest, slot.data());
   }
+}
+
+void StagingRing::to_host(BufferView destination, BufferView source, cudaStream_t stream) {
+  const auto bytes_of = [&](Bytes piece) { return std::min(kBufferBytes, source.size - piece * kBufferBytes); };
+  pass_to_host(
+      pieces_of(source.size, kBufferBytes), stream,
+      [&](Bytes piece, std::byte* buffer) {
+        const std::byte* const from = source.data + piece * kBufferBytes;
+        check(cudaMemcpyAsync(buffer, from, bytes_of(piece), cudaMemcpyDeviceToHost, stream), "staged copy");
+      },
+      [&](Bytes piece, const std::byte* buffer) {
+        std::memcpy(destination.data + piece * kBufferBytes, buffer, bytes_of(piece));
+      });
+}
+
+void StagingRing::to_device(const RowCopy& rows, cudaStream_t stream) {
+  const Bytes at_once = kBufferBytes / rows.row;
+  for (Bytes first = 0; first < rows.rows; first += at_once) {
+    const Bytes count = std::min(at_once, rows.rows - first);
+    Slot& slot = take();
+    for (Bytes i = 0; i < count; ++i) {
+      std::memcpy(slot.data() + i * rows.row, rows.source + (first + i) * rows.source_stride, rows.row);
+    }
+    check(cudaMemcpy2DAsync(rows.destination + first * rows.destination_stride, rows.destination_stride, slot.data(),
+                            rows.row, rows.row, count, cudaMemcpyHostToDevice, stream),
+          "staged copy");
+    check(cudaEventRecord(slot.used.get(), stream), "staged copy");
+  }
+}
+
+void StagingRing::to_host(const RowCopy& rows, cudaStream_t stream) {
+  const Bytes at_once = kBufferBytes / rows.row;
+  const auto count_of = [&](Bytes piece) { return std::min(at_once, rows.rows - piece * at_once); };
+  pass_to_host(
+      pieces_of(rows.rows, at_once), stream,
+      [&](Bytes piece, std::byte* buffer) {
+        check(cudaMemcpy2DAsync(buffer, rows.row, rows.source + piece * at_once * rows.source_stride,
+                                rows.source_stride, rows.row, count_of(piece), cudaMemcpyDeviceToHost, stream),
+              "staged copy");
+      },
+      [&](Bytes piece, const std::byte* buffer) {
+        std::byte* to = rows.destination + piece * at_once * rows.destination_stride;
+        for (Bytes i = 0; i < count_of(piece); ++i, to += rows.destination_stride) {
+          std::memcpy(to, buffer + i * rows.row, rows.row);
+        }
+      });
 }
 
 }  // namespace l2l::device::cuda

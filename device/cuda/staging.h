@@ -25,6 +25,9 @@ class StagingRing {
   void to_device(BufferView destination, BufferView source, cudaStream_t stream);
   // Returns when `destination` was written. Throws DeviceError.
   void to_host(BufferView destination, BufferView source, cudaStream_t stream);
+  // The same of rows, at most kBufferBytes each, which lie close together in a buffer.
+  void to_device(const RowCopy& rows, cudaStream_t stream);
+  void to_host(const RowCopy& rows, cudaStream_t stream);
 
  private:
   struct Slot {
@@ -33,6 +36,10 @@ class StagingRing {
     std::byte* data() const { return static_cast<std::byte*>(memory.get()); }
   };
   Slot& take();
+  // Calls fill(piece, slot), which enqueues a copy into the buffer, and empty(piece, slot) when that is done, for each
+  // of so many pieces: one is emptied while the two after it are on their way.
+  template <typename Fill, typename Empty>
+  void pass_to_host(Bytes pieces, cudaStream_t stream, const Fill& fill, const Empty& empty);
 
   const std::shared_ptr<EventPool> events_;
   std::array<Slot, kBuffers> slots_;

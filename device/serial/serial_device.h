@@ -23,6 +23,9 @@ class SerialDevice final : public ForwardingDevice {
   void copy_from_peer(Stream& stream, BufferView destination, BufferView source) override {
     serialize(stream, [&] { inner().copy_from_peer(stream, destination, source); });
   }
+  void copy_rows(Stream& stream, const RowCopy& rows) override {
+    serialize(stream, [&] { inner().copy_rows(stream, rows); });
+  }
   void fill_zero(Stream& stream, BufferView destination) override {
     serialize(stream, [&] { inner().fill_zero(stream, destination); });
   }

@@ -80,18 +80,39 @@ cudaError_t register_pages(void* memory, std::size_t bytes) {
 }
 
 // Memory that is not page-locked is the caller's again when the call returns, as with the real runtime.
-cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  if (bytes == 0) return cudaSuccess;
-  if (const cudaError_t status = check_copy(to, from, bytes, kind)) return status;
-  const bool waits = kind_of(to) == MemoryKind::pageable || kind_of(from) == MemoryKind::pageable;
-  const cudaError_t status = enqueue(stream, [=] { std::memmove(to, from, bytes); });
-  if (status != cudaSuccess || !waits) return status;
+cudaError_t wait_where_pageable(const void* to, const void* from, cudaStream_t stream) {
+  if (kind_of(to) != MemoryKind::pageable && kind_of(from) != MemoryKind::pageable) return cudaSuccess;
   {
     const std::lock_guard lock(capture_mutex());
     if (stream_of(stream)->capture) return cudaSuccess;
   }
   stream_of(stream)->mark()->wait();
   return state().error.status();
+}
+
+cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  if (const cudaError_t status = check_copy(to, from, bytes, kind)) return status;
+  const cudaError_t status = enqueue(stream, [=] { std::memmove(to, from, bytes); });
+  return status != cudaSuccess ? status : wait_where_pageable(to, from, stream);
+}
+
+cudaError_t copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t bytes,
+                      std::size_t rows, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (bytes == 0 || rows == 0) return cudaSuccess;
+  if (to_pitch < bytes || from_pitch < bytes) return cudaErrorInvalidPitchValue;
+  auto* const first_to = static_cast<std::byte*>(to);
+  const auto* const first_from = static_cast<const std::byte*>(from);
+  for (const std::size_t row : {std::size_t{0}, rows - 1}) {
+    const cudaError_t status = check_copy(first_to + row * to_pitch, first_from + row * from_pitch, bytes, kind);
+    if (status != cudaSuccess) return status;
+  }
+  const cudaError_t status = enqueue(stream, [=] {
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::memcpy(first_to + row * to_pitch, first_from + row * from_pitch, bytes);
+    }
+  });
+  return status != cudaSuccess ? status : wait_where_pageable(to, from, stream);
 }
 
 cudaError_t fill(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
@@ -158,6 +179,11 @@ cudaError_t cudaHostUnregister(void* memory) {
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   return call([&] { return copy(to, from, bytes, kind, stream); });
+}
+
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t bytes, size_t rows,
+                              cudaMemcpyKind kind, cudaStream_t stream) {
+  return call([&] { return copy_rows(to, to_pitch, from, from_pitch, bytes, rows, kind, stream); });
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {

@@ -63,6 +63,39 @@ TEST_P(Memory, CopiesMoveExactlyTheirRange) {
   }
 }
 
+// Rows among others that stay as they are, down and up, near and apart, as many as more than one call takes.
+TEST_P(Memory, CopiesOfRowsMoveExactlyTheirRanges) {
+  struct Case {
+    Bytes row, rows, host_stride, device_stride;
+  };
+  const auto stream = device_->create_stream("rows");
+  for (const Case& each : {Case{1, 1, 1, 1}, Case{7, 5, 7, 7}, Case{12, 100, 40, 12}, Case{64, 33, 96, 80},
+                           Case{1000, 9000, 1003, 1000}, Case{5 << 20, 3, (5 << 20) + 3, 5 << 20}, Case{8, 0, 16, 8}}) {
+    const Bytes host = each.rows * each.host_stride + 32, on_device = each.rows * each.device_stride + 32;
+    const auto source = pinned(*device_, host, 0), result = pinned(*device_, host, 0xAB);
+    for (Bytes i = 0; i < host; ++i) source->view().data[i] = static_cast<std::byte>(i * 31 + i / 251);
+    const auto first = device_->allocate(on_device, "first"), second = device_->allocate(on_device, "second");
+    const auto copy = [&](std::byte* to, Bytes to_stride, const std::byte* from, Bytes from_stride) {
+      device_->copy_rows(*stream, {.destination = to,
+                                   .destination_stride = to_stride,
+                                   .source = from,
+                                   .source_stride = from_stride,
+                                   .row = each.row,
+                                   .rows = each.rows});
+    };
+    copy(first->view().data + 16, each.device_stride, source->view().data + 16, each.host_stride);
+    copy(second->view().data, each.device_stride, first->view().data + 16, each.device_stride);
+    copy(result->view().data + 16, each.host_stride, second->view().data, each.device_stride);
+    device_->synchronize(*stream);
+    Bytes wrong = 0;
+    for (Bytes i = 0; i < host; ++i) {
+      const bool inside = i >= 16 && i < 16 + each.rows * each.host_stride && (i - 16) % each.host_stride < each.row;
+      wrong += result->view().data[i] != (inside ? source->view().data[i] : std::byte{0xAB}) ? 1 : 0;
+    }
+    EXPECT_EQ(wrong, 0u) << each.rows << " rows of " << each.row;
+  }
+}
+
 TEST_P(Memory, ZeroFillsExactlyItsRange) {
   const auto stream = device_->create_stream("zero");
   const auto ones = pinned(*device_, 1000, 1), result = pinned(*device_, 1000, 2);
