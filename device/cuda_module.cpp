@@ -58,4 +58,8 @@ std::unique_ptr<Peers> make_cuda_peers(std::span<Device* const> devices, PeerCal
   return std::unique_ptr<Peers>(module().join(devices, call, reason));
 }
 
+std::shared_ptr<TensorGroup> make_cuda_tensor_group(std::span<Device* const> devices, std::string& reason) {
+  return std::shared_ptr<TensorGroup>(module().split(devices, reason));
+}
+
 }  // namespace l2l::device

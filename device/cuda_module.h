@@ -5,6 +5,7 @@
 #include <string>
 
 #include "device/peers.h"
+#include "device/tensor_group.h"
 #include "l2l/log.h"
 
 namespace l2l::device::cuda {
@@ -24,6 +25,8 @@ struct Module {
   Device* (*open)(const Settings& settings, void (*log)(LogLevel, std::string_view));
   // make_cuda_peers().
   Peers* (*join)(std::span<Device* const> devices, PeerCall call, std::string& reason);
+  // make_cuda_tensor_group().
+  TensorGroup* (*split)(std::span<Device* const> devices, std::string& reason);
 };
 
 // The one symbol that a module exports.

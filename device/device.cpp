@@ -67,8 +67,6 @@ void Device::copy_rows(Stream& stream, const RowCopy& rows) {
   }
 }
 
-void Device::join(const TensorMember&) {
-  throw BadInput(description() + ": layers are split over devices in host memory only, so far");
-}
+void Device::join(const TensorMember&) { throw BadInput(description() + ": layers are not split over such devices"); }
 
 }  // namespace l2l::device

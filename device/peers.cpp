@@ -5,6 +5,7 @@
 
 #include "core/fault_point.h"
 #include "device/barrier.h"
+#include "device/host_tensor_group.h"
 #include "l2l/errors.h"
 
 namespace l2l::device {
@@ -95,6 +96,13 @@ class CopyingPeers final : public Peers {
 std::unique_ptr<Peers> make_peers(std::span<Device* const> devices, PeerCall call, std::string& reason) {
   if (std::ranges::all_of(devices, &Device::uses_host_memory)) return std::make_unique<CopyingPeers>(devices);
   return make_cuda_peers(devices, call, reason);
+}
+
+std::shared_ptr<TensorGroup> make_tensor_group(std::span<Device* const> devices, std::string& reason) {
+  if (std::ranges::all_of(devices, &Device::uses_host_memory)) {
+    return std::make_shared<HostTensorGroup>(static_cast<int>(devices.size()));
+  }
+  return make_cuda_tensor_group(devices, reason);
 }
 
 }  // namespace l2l::device

@@ -3,6 +3,7 @@
 #include "device/cuda/cuda_stream.h"
 #include "device/cuda/memory.h"
 #include "device/kernels/common/check.h"
+#include "device/kernels/common/tensor_exchange.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {
@@ -108,6 +109,13 @@ void CudaDevice::launch(Stream& stream, const Executable& executable, const Bind
   cuda_of(stream).enqueue(LaunchCommand{&mine, bindings, parameters});
 }
 
+void CudaDevice::join(const TensorMember& member) {
+  if (dynamic_cast<const GpuTensorGroup*>(member.group.get()) == nullptr) {
+    throw BadInput(description() + " exchanges rows with GPUs alone");
+  }
+  state_->tensor = member;
+}
+
 void CudaDevice::synchronize(Event& event) {
   if (const std::shared_ptr<Moment> moment = cuda_of(event).moment()) {
     state_->select();
@@ -125,7 +133,7 @@ void CudaDevice::synchronize(Stream& stream) {
 
 std::unique_ptr<Executable> CudaDevice::compile(const compiler::Graph& graph) {
   state_->select();
-  return compile_for_cuda(state_->context, graph, graphs_);
+  return compile_for_cuda(state_->context, graph, graphs_, state_->tensor);
 }
 
 void CudaDevice::set_trace(Trace* trace) {

@@ -26,6 +26,7 @@ class CudaDevice final : public Device {
 
   // As the CUDA runtime counts them.
   int index() const { return state_->settings.index; }
+  const std::shared_ptr<DeviceState>& state() const { return state_; }
   std::string description() const override { return state_->description; }
   bool uses_host_memory() const override { return false; }
   int numa_node() const override { return state_->numa_node; }
@@ -45,6 +46,7 @@ class CudaDevice final : public Device {
   void fill_zero(Stream& stream, BufferView destination) override;
   void launch(Stream& stream, const Executable& executable, const Bindings& bindings,
               const LaunchParameters& parameters) override;
+  void join(const TensorMember& member) override;
   void synchronize(Event& event) override;
   void synchronize(Stream& stream) override;
   std::unique_ptr<Executable> compile(const compiler::Graph& graph) override;

@@ -157,10 +157,11 @@ cudaGraphExec_t CudaExecutable::make_graph(const Addresses& addresses, const Bin
 }
 
 std::unique_ptr<CudaExecutable> compile_for_cuda(const Context& context, const compiler::Graph& graph,
-                                                 std::shared_ptr<GraphBudget> graphs) {
+                                                 std::shared_ptr<GraphBudget> graphs, const TensorMember& tensor) {
   const compiler::Graph fused = compiler::fuse(graph);
   std::vector<std::unique_ptr<Kernel>> kernels;
-  for (std::size_t i = 0; i < fused.ops.size(); ++i) kernels.push_back(make_kernel(context, fused, i));
+  for (std::size_t i = 0; i < fused.ops.size(); ++i) kernels.push_back(make_kernel(context, fused, i, tensor));
+  if (!std::ranges::all_of(kernels, &Kernel::capturable)) graphs = nullptr;
   compiler::Program program = compiler::plan_program(
       fused, [&](const compiler::Graph&, std::size_t i) { return kernels[i]->workspace(); }, kWorkspaceAlignment);
   return std::make_unique<CudaExecutable>(std::move(program), std::move(kernels), std::move(graphs));

@@ -63,8 +63,8 @@ class CudaExecutable final : public Executable {
   mutable std::unordered_map<Addresses, GraphExecHandle, Hash> graphs_;  // guarded by mutex_
 };
 
-// Throws BadInput when an op has no kernel.
+// For a device that is `tensor` of its group. Throws BadInput when an op has no kernel.
 std::unique_ptr<CudaExecutable> compile_for_cuda(const Context& context, const compiler::Graph& graph,
-                                                 std::shared_ptr<GraphBudget> graphs);
+                                                 std::shared_ptr<GraphBudget> graphs, const TensorMember& tensor = {});
 
 }  // namespace l2l::device::cuda

@@ -309,7 +309,7 @@ void CudaStream::execute(const LaunchCommand& launch, SpanLabel label) {
 }
 
 void CudaStream::fail(std::string_view what, SpanLabel label, const std::string& why) {
-  state_->failure.fail(std::make_exception_ptr(
+  state_->fail(std::make_exception_ptr(
       DeviceError("stream \"" + name_ + "\", \"" + std::string(what) + "\"" + show(label) + ": " + why)));
 }
 

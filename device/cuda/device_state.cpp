@@ -144,8 +144,13 @@ DeviceState::Memory DeviceState::memory() const {
 
 void DeviceState::select() const { check(cudaSetDevice(settings.index), "cudaSetDevice"); }
 
+void DeviceState::fail(std::exception_ptr error) {
+  failure.fail(error);
+  if (tensor.group) tensor.group->abort(std::move(error));
+}
+
 void DeviceState::fail(const std::string& what, cudaError_t status) {
-  failure.fail(std::make_exception_ptr(DeviceError(what + ": " + describe(status))));
+  fail(std::make_exception_ptr(DeviceError(what + ": " + describe(status))));
 }
 
 }  // namespace l2l::device::cuda

@@ -1,6 +1,7 @@
 // What the parts of a CUDA device share.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,6 +16,7 @@
 #include "device/cuda_module.h"
 #include "device/kernels/common/cuda_kernel.h"
 #include "device/kernels/common/product_choices.h"
+#include "device/tensor_group.h"
 
 namespace l2l::device::cuda {
 
@@ -44,7 +46,9 @@ class DeviceState {
   Memory memory() const;
   // Makes the device that of the calling thread, as the CUDA runtime wants it before nearly every call.
   void select() const;
-  // Stores the failure of what was enqueued, unless one is stored already.
+  // Stores the failure of what was enqueued, unless one is stored already, and ends the waits of devices that have
+  // shares of the same layers.
+  void fail(std::exception_ptr error);
   void fail(const std::string& what, cudaError_t status);
 
   const Settings settings;
@@ -55,6 +59,7 @@ class DeviceState {
   std::unique_ptr<ParameterSlots> parameters;  // of streams; constant after construction
   std::unique_ptr<ProductChoices> products;    // of programs; constant after construction
   Failure failure;
+  TensorMember tensor;  // constant once something is compiled
   const std::shared_ptr<EventPool> order_events, timing_events;
   const std::shared_ptr<MemoryAccount> device_memory = std::make_shared<MemoryAccount>();
   const std::shared_ptr<HostRanges> host_memory = std::make_shared<HostRanges>();

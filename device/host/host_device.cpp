@@ -1,5 +1,6 @@
 #include "device/host/host_device.h"
 
+#include "device/host_tensor_group.h"
 #include "device/kernels/matmul.h"
 #include "device/kernels/tile_product.h"
 #include "l2l/errors.h"
@@ -95,6 +96,13 @@ void HostDevice::launch(Stream& stream, const Executable& executable, const Bind
   const auto& mine = static_cast<const HostExecutable&>(executable);
   mine.check(bindings);
   host(stream).enqueue(LaunchCommand{&mine, bindings, parameters});
+}
+
+void HostDevice::join(const TensorMember& member) {
+  if (dynamic_cast<const HostTensorGroup*>(member.group.get()) == nullptr) {
+    throw BadInput(description() + " exchanges rows with devices in host memory alone");
+  }
+  shared_->tensor = member;
 }
 
 void HostDevice::synchronize(Event& event) {

@@ -34,7 +34,7 @@ class HostDevice : public Device {
   void fill_zero(Stream& stream, BufferView destination) override;
   void launch(Stream& stream, const Executable& executable, const Bindings& bindings,
               const LaunchParameters& parameters) override;
-  void join(const TensorMember& member) override { shared_->tensor = member; }
+  void join(const TensorMember& member) override;
   void synchronize(Event& event) override;
   void synchronize(Stream& stream) override;
   std::unique_ptr<Executable> compile(const compiler::Graph& graph) override;

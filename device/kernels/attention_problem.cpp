@@ -29,7 +29,10 @@ AttentionProblem::AttentionProblem(const compiler::Value& qkv, const compiler::A
   scale = attributes.scale > 0 ? attributes.scale : static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim)));
   cap = attributes.softcap / scale;
   probability = attributes.probability;
-  if (probability > 0) kernels::require_random_elements(Shape{tasks(), sequence, sequence}.elements(), "attention");
+  first_head = attributes.shard.index * heads;
+  other_heads = (attributes.shard.count - 1) * heads;
+  if (probability == 0) return;
+  kernels::require_random_elements(Shape{attributes.shard.count * tasks(), sequence, sequence}.elements(), "attention");
 }
 
 void tell_kernels(const AttentionProblem& problem, DType dtype, const std::string& pass, const std::string& kernels) {

@@ -20,6 +20,7 @@ struct AttentionProblem {
   float cap = 0;          // of scores before they are scaled: s becomes cap tanh(s / cap); 0: none
   float probability = 0;  // of dropout; 0: none
   std::uint32_t rng_op = 0;
+  int other_heads = 0, first_head = 0;  // of queries, on the other devices; the first one here among those of all
 
   // `qkv`: [sequences * sequence, (heads + 2 kv_heads) * head_dim]. Throws BadInput when it is not.
   AttentionProblem(const compiler::Value& qkv, const compiler::Attributes& attributes);
@@ -56,8 +57,12 @@ struct AttentionProblem {
   constexpr std::int64_t logsumexp_offset(std::int64_t sequence_index, int head) const {
     return sequence_index * sequence * heads + head;
   }
-  // Element index, for dropout, of the probability of query i for key 0.
-  constexpr std::int64_t probability_row(std::int64_t task, int i) const { return (task * sequence + i) * sequence; }
+  // Element index, for dropout, of the probability of query i for key 0, among those of all devices' heads.
+  constexpr std::int64_t probability_row(std::int64_t task, int i) const {
+    const auto sequence_index = static_cast<std::uint32_t>(task) / static_cast<std::uint32_t>(heads);
+    const std::int64_t of_all = task + std::int64_t{sequence_index} * other_heads + first_head;
+    return (of_all * sequence + i) * sequence;
+  }
 };
 
 // What the rows of one sequence see of it, where documents may share it. Without kPacked the problem alone says so, and

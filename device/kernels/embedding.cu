@@ -16,12 +16,14 @@ struct PositionSumBody : ElementwiseBody {
   const T *x = nullptr, *positions = nullptr;  // x: the table of tokens, or rows of the output's; may then be y
   T* y = nullptr;
   std::int64_t rows_of_x, sequence, rows_of_positions;
+  std::int64_t first_row;  // of those of all devices
 
   PositionSumBody(const OpView& op)
       : ElementwiseBody(op),
         rows_of_x(op.input(kPositions - 1).shape[0]),
         sequence(op.attributes.sequence),
-        rows_of_positions(op.input(kPositions).shape[0]) {
+        rows_of_positions(op.input(kPositions).shape[0]),
+        first_row(op.attributes.shard.index * op.output(0).shape[0]) {
     columns = op.output(0).shape[1];
   }
   void bind(Operands operands, const LaunchParameters*) {
@@ -37,9 +39,10 @@ struct PositionSumBody : ElementwiseBody {
     const Place place = place_of<Count>(first, columns);
     const std::int64_t from = kTokens ? static_cast<std::int64_t>(tokens[place.row]) : place.row;
     Floats<Count> sum;
+    const std::int64_t row = first_row + place.row;
     const std::int64_t position = places != nullptr
-                                      ? static_cast<std::int64_t>(places[place.row])
-                                      : static_cast<std::uint32_t>(place.row) % static_cast<std::uint32_t>(sequence);
+                                      ? static_cast<std::int64_t>(places[row])
+                                      : static_cast<std::uint32_t>(row) % static_cast<std::uint32_t>(sequence);
     const bool inside = from >= 0 && from < rows_of_x && position >= 0 && position < rows_of_positions;
     if (inside) {
       sum = load_floats<Count>(x + from * columns + place.column);

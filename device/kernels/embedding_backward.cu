@@ -11,7 +11,7 @@ class EmbeddingBackward final : public Kernel {
  public:
   EmbeddingBackward(const Context&, const OpView& op)
       : first_output_(op.inputs.size()),
-        table_(op.input(1).shape[0], op.input(1).shape[1], op.output(0).shape[0]),
+        table_(op.input(1).shape[0], op.input(1).shape[1], {op.output(0).shape[0]}),
         positions_(op, 1) {}
 
   // The second sum begins when the first is done.

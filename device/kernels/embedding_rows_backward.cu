@@ -8,7 +8,7 @@ template <typename T>
 class EmbeddingRowsBackward final : public Kernel {
  public:
   EmbeddingRowsBackward(const Context&, const OpView& op)
-      : table_(op.input(1).shape[0], op.input(1).shape[1], op.output(0).shape[0],
+      : table_(op.input(1).shape[0], op.input(1).shape[1], {op.output(0).shape[0], op.attributes.first},
                rounded_to(op.input(1).dtype, op.attributes.factor)) {}
 
   Bytes workspace() const override { return table_.workspace(); }

@@ -11,6 +11,7 @@ class LinearCrossEntropy final : public Kernel {
       : rows_(op.input(0).shape[0]),
         pass_(context, op, LogitPanels::parts(rows_, op.input(1).shape[0], context.logits), std::nullopt, false) {}
 
+  bool capturable() const override { return !pass_.exchanges(); }
   Bytes workspace() const override { return cut(nullptr).used; }
 
   void enqueue(Operands operands, std::byte* base, const LaunchParameters* parameters,
@@ -22,6 +23,7 @@ class LinearCrossEntropy final : public Kernel {
         const SoftmaxStep step = part == 0 ? SoftmaxStep::begin : SoftmaxStep::add;
         pass_.run(chunk, part, step, logits, workspace.panel, stream);
       }
+      if (pass_.exchanges()) pass_.merge(chunk, logits, workspace.panel, stream);
     }
     enqueue_loss(workspace.statistics, logits.targets, rows_, as<double>(operands.back()), stream);
   }

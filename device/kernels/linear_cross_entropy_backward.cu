@@ -11,9 +11,9 @@ namespace {
 class LinearCrossEntropyBackward final : public Kernel {
  public:
   LinearCrossEntropyBackward(const Context& context, const OpView& op)
-      : LinearCrossEntropyBackward(
-            context, op, LogitPanels::whole_rows(op.input(0).shape[0], op.input(1).shape[0], context.logits)) {}
+      : LinearCrossEntropyBackward(context, op, panels_of(op, context.logits)) {}
 
+  bool capturable() const override { return !pass_.exchanges(); }
   Bytes workspace() const override { return cut(nullptr).used; }
 
   void enqueue(Operands operands, std::byte* base, const LaunchParameters* parameters,
@@ -47,6 +47,12 @@ class LinearCrossEntropyBackward final : public Kernel {
     cudaStream_t stream;
   };
 
+  static LogitPanels panels_of(const OpView& op, Bytes limit) {
+    const std::int64_t rows = op.input(0).shape[0], own = op.input(1).shape[0], count = op.attributes.shard.count;
+    if (count == 1) return LogitPanels::whole_rows(rows, own, limit);
+    return LogitPanels::of_share(rows, compiler::largest_token_share(op.attributes.vocabulary, count), own, limit);
+  }
+
   LinearCrossEntropyBackward(const Context& context, const OpView& op, const LogitPanels& panels)
       : dtype_(op.input(0).dtype),
         rows_(op.input(0).shape[0]),
@@ -73,7 +79,14 @@ class LinearCrossEntropyBackward final : public Kernel {
   }
 
   void take_whole(const Run& run, std::int64_t chunk) const {
-    pass_.run(chunk, 0, SoftmaxStep::both, run.logits, run.workspace.panel, run.stream);
+    const LogitPass::Buffers& panel = run.workspace.panel;
+    if (pass_.exchanges()) {
+      pass_.run(chunk, 0, SoftmaxStep::begin, run.logits, panel, run.stream);
+      pass_.merge(chunk, run.logits, panel, run.stream);
+      pass_.softmax(chunk, 0, SoftmaxStep::differentiate, run.logits, panel, run.stream);
+    } else {
+      pass_.run(chunk, 0, SoftmaxStep::both, run.logits, panel, run.stream);
+    }
     pass_.multiply(chunk, 0, run.logits, {dx_of(run, chunk), false, run.dtable, run.dbias}, run.workspace.panel,
                    run.stream);
   }
@@ -84,6 +97,7 @@ class LinearCrossEntropyBackward final : public Kernel {
       const SoftmaxStep step = part == 0 ? SoftmaxStep::begin : SoftmaxStep::add;
       pass_.run(chunk, part, step, run.logits, run.workspace.panel, run.stream);
     }
+    if (pass_.exchanges()) pass_.merge(chunk, run.logits, run.workspace.panel, run.stream);
     std::byte* const dx = dx_of(run, chunk);
     std::byte* const sums = separate_sums() ? reinterpret_cast<std::byte*>(run.workspace.dx) : dx;
     for (std::int64_t part = 0; part < parts; ++part) {

@@ -40,6 +40,12 @@ LogitPanels LogitPanels::whole_rows(std::int64_t rows, std::int64_t vocabulary, 
   return panels;
 }
 
+LogitPanels LogitPanels::of_share(std::int64_t rows, std::int64_t share, std::int64_t own, Bytes limit) {
+  LogitPanels panels = whole_rows(rows, share, limit);
+  panels.tokens = even_cuts(own, panels.tokens.size);
+  return panels;
+}
+
 MatmulShape logits_shape(const LogitPanels& panels, std::int64_t rows, std::int64_t tokens, std::int64_t hidden,
                          DType dtype) {
   return {.m = rows, .n = tokens, .k = hidden, .input = dtype, .transpose_b = true, .stride_y = panels.stride()};

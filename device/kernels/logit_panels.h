@@ -18,6 +18,8 @@ struct LogitPanels {
   // gradients; but parts() where fewer than 512 rows fit: then adding to all of the table's gradient once per chunk
   // costs more than making the logits twice.
   static LogitPanels whole_rows(std::int64_t rows, std::int64_t vocabulary, Bytes limit);
+  // whole_rows() of a device's share of a table, `own` tokens of at most `share`: all devices cut rows alike.
+  static LogitPanels of_share(std::int64_t rows, std::int64_t share, std::int64_t own, Bytes limit);
 
   // f32 elements from row to row of a panel: a multiple of 8.
   std::int64_t stride() const { return (tokens.size + 7) / 8 * 8; }

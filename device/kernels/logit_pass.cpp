@@ -26,12 +26,14 @@ LogitPass::LogitPass(const Context& context, const OpView& op, const LogitPanels
                      bool chunk, std::size_t bias)
     : dtype_((require_supported(op), op.input(0).dtype)),
       hidden_(op.input(0).shape[1]),
-      vocabulary_(chunk ? op.attributes.vocabulary : op.input(1).shape[0]),
+      vocabulary_(chunk || op.attributes.shard.count > 1 ? op.attributes.vocabulary : op.input(1).shape[0]),
+      first_token_(op.attributes.first),
       chunk_(chunk),
       bias_position_(bias),
       bias_(op.inputs.size() > bias),
       softcap_(op.attributes.softcap),
       panels_(panels),
+      exchange_(op),
       logits_(panels.rows, panels.tokens, [&](std::int64_t rows, std::int64_t tokens) {
         const MatmulShape shape = logits_shape(panels, rows, tokens, hidden_, dtype_);
         return TokenProduct(context, shape, TokenProduct::Tokens::columns);
@@ -59,6 +61,10 @@ LogitPass::Buffers LogitPass::take(kernels::WorkspaceCutter& cutter) const {
   buffers.products = cutter.take<std::byte>(static_cast<std::int64_t>(products));
   buffers.logits = cutter.take<float>(panels_.elements());
   if (dx_ && bias_) buffers.sums = cutter.take<std::byte>(static_cast<std::int64_t>(sums_bytes()));
+  if (exchanges()) {
+    buffers.own_states = cutter.take<RowState>(panels_.rows.size);
+    buffers.states = cutter.take<RowState>(exchange_.members() * panels_.rows.size);
+  }
   return buffers;
 }
 
@@ -84,7 +90,7 @@ LogitPanel LogitPass::panel(std::int64_t chunk, std::int64_t part, const LogitOp
   panel.bias = operands.bias ? row_of(operands.bias, token, 1, dtype_) : nullptr;
   panel.targets = operands.targets + row;
   panel.statistics = operands.statistics + row * 3;
-  panel.first = token;
+  panel.first = first_token_ + token;
   panel.vocabulary = vocabulary_;
   panel.chunk = chunk_;
   panel.softcap = softcap_;
@@ -97,7 +103,24 @@ void LogitPass::run(std::int64_t chunk, std::int64_t part, SoftmaxStep step, con
   const std::byte* table = row_of(operands.table, panels_.tokens.begin(part), hidden_, dtype_);
   logits_.at(chunk, part)
       .enqueue({x, table, reinterpret_cast<std::byte*>(buffers.logits)}, false, buffers.products, stream);
+  softmax(chunk, part, step, operands, buffers, stream);
+}
+
+void LogitPass::softmax(std::int64_t chunk, std::int64_t part, SoftmaxStep step, const LogitOperands& operands,
+                        const Buffers& buffers, cudaStream_t stream) const {
   enqueue_softmax(step, dtype_, panel(chunk, part, operands, buffers.logits), operands.parameters, stream);
+}
+
+void LogitPass::merge(std::int64_t chunk, const LogitOperands& operands, const Buffers& buffers,
+                      cudaStream_t stream) const {
+  const std::int64_t rows = panels_.rows_of(chunk), first = panels_.rows.begin(chunk);
+  const std::int32_t* const targets = operands.targets + first;
+  double* const statistics = operands.statistics + first * 3;
+  enqueue_pack_states(statistics, targets, rows, buffers.own_states, stream);
+  exchange_.all_gather(reinterpret_cast<const std::byte*>(buffers.own_states),
+                       reinterpret_cast<std::byte*>(buffers.states), static_cast<Bytes>(rows) * sizeof(RowState),
+                       stream);
+  enqueue_merge_states(buffers.states, exchange_.members(), targets, rows, statistics, stream);
 }
 
 void LogitPass::multiply(std::int64_t chunk, std::int64_t part, const LogitOperands& operands,

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "device/kernels/common/panel_product.h"
+#include "device/kernels/common/tensor_exchange.h"
 #include "device/kernels/logit_panels.h"
 #include "device/kernels/panel_cross_entropy.cuh"
 #include "device/kernels/token_product.h"
@@ -32,8 +33,9 @@ class LogitPass {
  public:
   struct Buffers {
     std::byte* products;
-    float* logits;    // one panel; dlogits replace them
-    std::byte* sums;  // of the bias's gradient; null where there is none
+    float* logits;                  // one panel; dlogits replace them
+    std::byte* sums;                // of the bias's gradient; null where there is none
+    RowState *own_states, *states;  // of a chunk's rows, here and on each device; null where the table is whole
   };
 
   // `dx`: dtype of the product that gives dx; empty: no gradients. `chunk`: the table is a chunk of the vocabulary.
@@ -44,6 +46,8 @@ class LogitPass {
 
   const LogitPanels& panels() const { return panels_; }
   bool has_bias() const { return bias_; }
+  // Whether the table is a share, whose statistics are not those of the rows before merge().
+  bool exchanges() const { return !exchange_.alone(); }
   // `operands` are those of the op.
   LogitOperands logits_of(Operands operands, double* statistics, const LaunchParameters* parameters) const;
   // Call it before other cuts: products need a 256-byte aligned address.
@@ -52,6 +56,12 @@ class LogitPass {
   // Makes the logits of a panel and does `step` to them.
   void run(std::int64_t chunk, std::int64_t part, SoftmaxStep step, const LogitOperands& operands,
            const Buffers& buffers, cudaStream_t stream) const;
+  // `step` alone, to logits of a panel that run() left.
+  void softmax(std::int64_t chunk, std::int64_t part, SoftmaxStep step, const LogitOperands& operands,
+               const Buffers& buffers, cudaStream_t stream) const;
+  // Of a share of the table: the statistics of a chunk's rows, of which all parts were added, become those over the
+  // tables of all devices.
+  void merge(std::int64_t chunk, const LogitOperands& operands, const Buffers& buffers, cudaStream_t stream) const;
   // Multiplies the dlogits of a panel that run() left.
   void multiply(std::int64_t chunk, std::int64_t part, const LogitOperands& operands, const LogitGradients& gradients,
                 const Buffers& buffers, cudaStream_t stream) const;
@@ -61,12 +71,15 @@ class LogitPass {
   LogitPanel panel(std::int64_t chunk, std::int64_t part, const LogitOperands& operands, float* logits) const;
 
   DType dtype_;
-  std::int64_t hidden_, vocabulary_;
+  std::int64_t hidden_;
+  std::int64_t vocabulary_;  // that targets are of
+  std::int64_t first_token_;
   bool chunk_;
   std::size_t bias_position_;
   bool bias_;
   float softcap_;
   LogitPanels panels_;
+  TensorExchange exchange_;
   kernels::PanelProduct<TokenProduct> logits_;
   std::optional<kernels::PanelProduct<TokenProduct>> dx_, dtable_;
 };

@@ -18,12 +18,13 @@ constexpr std::array kFactories = {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_kernel(const Context& context, const compiler::Graph& graph, std::size_t index) {
+std::unique_ptr<Kernel> make_kernel(const Context& context, const compiler::Graph& graph, std::size_t index,
+                                    const TensorMember& tensor) {
   const compiler::Op& op = graph.ops.at(index);
   const std::string where = graph.name + ", op " + std::to_string(index) + " (" + std::string(name_of(op.kind)) + ")";
   try {
-    if (op.attributes.shard.count > 1) throw BadInput("layers are split over devices in host memory only, so far");
-    return (*kFactories.at(static_cast<std::size_t>(op.kind)))(context, {graph, op});
+    kernels::require_share(op, tensor);
+    return (*kFactories.at(static_cast<std::size_t>(op.kind)))(context, {graph, op, &tensor});
   } catch (const BadInput& error) {
     throw BadInput(where + ": " + error.what());
   }

@@ -15,20 +15,6 @@ constexpr std::array kFactories = {
 #undef L2L_FUSED_OP
 };
 
-// Throws BadInput unless a device that is `tensor` of its group has this share, of all devices or, of what is
-// exchanged, of as many neighbours.
-void require_share(const compiler::Op& op, const TensorMember& tensor) {
-  const compiler::Shard& shard = op.attributes.shard;
-  if (shard.count == 1) return;
-  const int members = tensor.group ? tensor.group->members() : 1;
-  const bool exchanges =
-      op.kind == compiler::OpKind::all_gather_rows || op.kind == compiler::OpKind::reduce_scatter_rows;
-  if (shard.count == members && shard.index == tensor.index) return;
-  if (exchanges && members % shard.count == 0 && shard.index == tensor.index % shard.count) return;
-  throw BadInput("share " + std::to_string(shard.index) + " of " + std::to_string(shard.count) +
-                 " on a device that is number " + std::to_string(tensor.index) + " of " + std::to_string(members));
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_kernel(const compiler::Graph& graph, std::size_t index, const TensorMember& tensor) {

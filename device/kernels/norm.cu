@@ -18,14 +18,15 @@ struct NormForward {
   float offset;  // RMS norm: the gain is offset + weight
   const LaunchParameters* parameters;
   std::uint32_t rng_op;
-  float probability;  // of dropout, 0: none
+  float probability;           // of dropout, 0: none
+  std::int64_t first_element;  // of those of all devices, for dropout
 
   // Elements of the row that is normed, as if they had been rounded and stored.
   template <bool kAdd, int Count>
   __device__ Floats<Count> source(const DropoutMask& mask, std::int64_t first) const {
     Floats<Count> values = load_floats<Count>(x + first);
     if constexpr (kAdd) {
-      values = dropped(mask, first, values);
+      values = dropped(mask, first_element + first, values);
       const Floats<Count> other = load_floats<Count>(residual + first);
 #pragma unroll
       for (int i = 0; i < Count; ++i) values[i] = rounded<T>(rounded<T>(values[i]) + other[i]);
@@ -151,7 +152,8 @@ class NormForwardKernel final : public Kernel {
  public:
   NormForwardKernel(const Context&, const OpView& op)
       : attributes_(op.attributes), rows_(op.input(0).shape[0]), hidden_(op.input(0).shape[1]) {
-    if (kAdd && attributes_.probability > 0) kernels::require_random_elements(rows_ * hidden_, name());
+    if (!kAdd || attributes_.probability == 0) return;
+    kernels::require_random_elements(attributes_.shard.count * rows_ * hidden_, name());
   }
 
   void enqueue(Operands operands, std::byte*, const LaunchParameters* parameters, cudaStream_t stream) const override {
@@ -194,6 +196,7 @@ class NormForwardKernel final : public Kernel {
     norm.parameters = parameters;
     norm.rng_op = attributes_.rng_op;
     norm.probability = kAdd ? attributes_.probability : 0;
+    norm.first_element = attributes_.shard.index * rows_ * hidden_;
     return norm;
   }
 

@@ -15,11 +15,6 @@ constexpr int kAccesses = 4;          // by one thread before it computes
 constexpr int kTurn = 4 * kAccesses;  // logits of a thread at a time
 constexpr float kLog2E = 1.44269504f;
 
-struct RowState {
-  float highest, target_logit;
-  double sum;  // of e^(logit - highest)
-};
-
 template <typename T>
 struct alignas(4 * sizeof(T)) Four {
   T elements[4];
@@ -185,6 +180,37 @@ __global__ void __launch_bounds__(kMostThreads)
   if constexpr (kDifferentiate) differentiate_row(row, dlogits, state, parameters->loss_scale, target);
 }
 
+constexpr int kStateThreads = 128;
+
+__global__ void __launch_bounds__(kStateThreads)
+    pack_states(const double* statistics, const std::int32_t* targets, std::int64_t rows, RowState* states) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kStateThreads + threadIdx.x;
+  if (row >= rows) return;
+  states[row] = targets[row] < 0 ? RowState{-INFINITY, 0, 0} : load_state(statistics + row * 3);
+}
+
+// Adds the logits of other tokens, of which some may be of the target.
+__device__ void merge(RowState& state, const RowState& other) {
+  if (other.sum == 0) return;
+  const float together = fmaxf(state.highest, other.highest);
+  const auto scaled = [=](const RowState& part) {
+    return part.sum == 0 ? 0 : part.sum * exp(static_cast<double>(part.highest) - static_cast<double>(together));
+  };
+  state.sum = scaled(state) + scaled(other);
+  state.highest = together;
+  state.target_logit += other.target_logit;  // 0 of all but one
+}
+
+__global__ void __launch_bounds__(kStateThreads)
+    merge_states(const RowState* states, int devices, const std::int32_t* targets, std::int64_t rows,
+                 double* statistics) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kStateThreads + threadIdx.x;
+  if (row >= rows || targets[row] < 0) return;
+  RowState merged{-INFINITY, 0, 0};
+  for (int device = 0; device < devices; ++device) merge(merged, states[device * rows + row]);
+  store_state(merged, statistics + row * 3);
+}
+
 constexpr int kLossThreads = 1024;
 
 // Each thread takes every 1024th row; then halves are added.
@@ -264,6 +290,18 @@ void enqueue_softmax(SoftmaxStep step, DType dtype, const LogitPanel& panel, con
   const LaunchShape shape{dim3(static_cast<unsigned int>(panel.rows)), dim3(threads_of(panel.tokens))};
   with_type(dtype,
             [&]<typename T>(T) { launch("softmax_rows", kernel_of<T>(step), shape, stream, panel, parameters); });
+}
+
+void enqueue_pack_states(const double* statistics, const std::int32_t* targets, std::int64_t rows, RowState* states,
+                         cudaStream_t stream) {
+  launch("pack_states", pack_states, {ceil_div(rows, kStateThreads), kStateThreads}, stream, statistics, targets, rows,
+         states);
+}
+
+void enqueue_merge_states(const RowState* states, int devices, const std::int32_t* targets, std::int64_t rows,
+                          double* statistics, cudaStream_t stream) {
+  launch("merge_states", merge_states, {ceil_div(rows, kStateThreads), kStateThreads}, stream, states, devices, targets,
+         rows, statistics);
 }
 
 Bytes column_sums_workspace(DType dtype, std::int64_t rows, std::int64_t tokens, std::int64_t stride) {

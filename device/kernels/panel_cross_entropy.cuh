@@ -40,6 +40,20 @@ enum class SoftmaxStep {
 void enqueue_softmax(SoftmaxStep step, DType dtype, const LogitPanel& panel, const LaunchParameters* parameters,
                      cudaStream_t stream);
 
+// What devices that have shares of the table exchange of a row.
+struct RowState {
+  float highest, target_logit;
+  double sum;  // of e^(logit - highest)
+};
+
+// states [rows] = statistics [rows, 3] of rows with a target. Moves 24 bytes in and 16 out for each row.
+void enqueue_pack_states(const double* statistics, const std::int32_t* targets, std::int64_t rows, RowState* states,
+                         cudaStream_t stream);
+// statistics [rows, 3] = those of the whole table, of states [devices, rows], which are added in the order of devices;
+// of rows with a target. Moves 16 bytes in for each device and row, and 24 out for each row.
+void enqueue_merge_states(const RowState* states, int devices, const std::int32_t* targets, std::int64_t rows,
+                          double* statistics, cudaStream_t stream);
+
 // dbias f32 [tokens] += sum over rows of a panel's dlogits (column_sums.cuh). Moves the dlogits once. `workspace`: at
 // least column_sums_workspace() bytes, 16-byte aligned.
 Bytes column_sums_workspace(DType dtype, std::int64_t rows, std::int64_t tokens, std::int64_t stride);

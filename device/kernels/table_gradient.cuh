@@ -110,10 +110,11 @@ __global__ void __launch_bounds__(kTableThreads) join_tiles(TableGradient<T> gra
 template <typename T, bool kChunk>
 class TableGradientSum {
  public:
-  // dy [rows, hidden], times `factor`; a table of `tokens` rows. Throws BadInput when rows do not fit 32 bits.
-  TableGradientSum(std::int64_t rows, std::int64_t hidden, std::int64_t tokens, float factor = 1)
+  // dy [rows, hidden], times `factor`; a table of a row for each of `tokens`. Throws BadInput when rows do not fit 32
+  // bits.
+  TableGradientSum(std::int64_t rows, std::int64_t hidden, TableTokens tokens, float factor = 1)
       : rows_(rows), hidden_(hidden), tokens_(tokens), factor_(factor) {
-    if (rows >= kNoToken || tokens >= kNoToken) throw BadInput("more than 2^32 - 2 rows or tokens");
+    if (rows >= kNoToken || tokens.count >= kNoToken) throw BadInput("more than 2^32 - 2 rows or tokens");
   }
 
   Bytes workspace() const { return Parts(*this, nullptr).bytes; }
@@ -154,7 +155,8 @@ class TableGradientSum {
     if (tiles() > 1) launch("join_tiles", join_tiles<T, Count>, shape, stream, gradient);
   }
 
-  std::int64_t rows_, hidden_, tokens_;
+  std::int64_t rows_, hidden_;
+  TableTokens tokens_;
   float factor_;  // of dy
 };
 

@@ -1,8 +1,8 @@
 // What host kernels exchange with the other devices that have shares of the same layer.
 #pragma once
 
+#include "device/host_tensor_group.h"
 #include "device/kernels/common/operands.h"
-#include "device/tensor_group.h"
 
 namespace l2l::device::kernels {
 
@@ -11,23 +11,26 @@ namespace l2l::device::kernels {
 class TensorExchange {
  public:
   TensorExchange(const OpView& op) : shard_(op.attributes.shard) {
-    if (shard_.count > 1) member_ = *op.tensor;
+    if (shard_.count == 1) return;
+    group_ = std::static_pointer_cast<HostTensorGroup>(op.tensor->group);
+    member_ = op.tensor->index;
   }
 
-  bool alone() const { return member_.group == nullptr; }
+  bool alone() const { return group_ == nullptr; }
   // Gives `own` to the others, and calls read(all) when all have given theirs; nobody's changes before all have read.
   template <typename Read>
   void run(const std::byte* own, const Read& read) const {
-    if (!member_.group) return read(std::span<const std::byte* const>(&own, 1));
-    const auto first = static_cast<std::size_t>(member_.index - shard_.index);
-    member_.group->exchange(member_.index, own, [&](std::span<const std::byte* const> all) {
+    if (!group_) return read(std::span<const std::byte* const>(&own, 1));
+    const auto first = static_cast<std::size_t>(member_ - shard_.index);
+    group_->exchange(member_, own, [&](std::span<const std::byte* const> all) {
       read(all.subspan(first, static_cast<std::size_t>(shard_.count)));
     });
   }
 
  private:
   compiler::Shard shard_;
-  TensorMember member_;
+  std::shared_ptr<HostTensorGroup> group_;
+  int member_ = 0;
 };
 
 }  // namespace l2l::device::kernels

@@ -20,13 +20,17 @@ inline constexpr std::uint32_t kNoToken = 0xFFFFFFFFu;
 __device__ inline std::uint32_t token_of(TokenKey key) { return static_cast<std::uint32_t>(key >> 32); }
 __device__ inline std::uint32_t row_of(TokenKey key) { return static_cast<std::uint32_t>(key); }
 
-// Tokens [first, first + count) are rows of the table, first being LaunchParameters::first_token if kChunk and 0 if
-// not.
+// Which tokens are rows of the table: `count` from `first` on, and where kChunk, from LaunchParameters::first_token
+// further on.
+struct TableTokens {
+  std::int64_t count, first = 0;
+};
+
 template <bool kChunk>
-__device__ inline TokenKey key_of(const std::int32_t* tokens, std::int64_t row, std::int64_t count,
+__device__ inline TokenKey key_of(const std::int32_t* tokens, std::int64_t row, TableTokens table,
                                   const LaunchParameters* parameters) {
-  const std::int64_t token = tokens[row] - (kChunk ? parameters->first_token : 0);
-  const bool known = token >= 0 && token < count;
+  const std::int64_t token = tokens[row] - table.first - (kChunk ? parameters->first_token : 0);
+  const bool known = token >= 0 && token < table.count;
   return static_cast<TokenKey>(known ? static_cast<std::uint32_t>(token) : kNoToken) << 32 |
          static_cast<std::uint32_t>(row);
 }
@@ -34,11 +38,11 @@ __device__ inline TokenKey key_of(const std::int32_t* tokens, std::int64_t row, 
 // Sorts tiles of kSortTile rows: a key's place is the number of smaller ones in its tile.
 template <bool kChunk>
 __global__ void __launch_bounds__(kSortTile)
-    sort_tiles(const std::int32_t* tokens, std::int64_t rows, std::int64_t count, const LaunchParameters* parameters,
+    sort_tiles(const std::int32_t* tokens, std::int64_t rows, TableTokens table, const LaunchParameters* parameters,
                TokenKey* keys) {
   __shared__ TokenKey tile[kSortTile];
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kSortTile, row = begin + threadIdx.x;
-  const TokenKey own = row < rows ? key_of<kChunk>(tokens, row, count, parameters) : kNoKey;
+  const TokenKey own = row < rows ? key_of<kChunk>(tokens, row, table, parameters) : kNoKey;
   tile[threadIdx.x] = own;
   __syncthreads();
   if (row >= rows) return;
@@ -77,11 +81,11 @@ constexpr Bytes token_sort_bytes(std::int64_t rows) { return 2 * static_cast<Byt
 
 // Returns the sorted keys, which lie in `workspace`. Each pass moves 16 bytes per row; there are log2(rows / 512).
 template <bool kChunk>
-const TokenKey* enqueue_token_sort(const std::int32_t* tokens, std::int64_t rows, std::int64_t count,
+const TokenKey* enqueue_token_sort(const std::int32_t* tokens, std::int64_t rows, TableTokens table,
                                    const LaunchParameters* parameters, std::byte* workspace, cudaStream_t stream) {
   auto* keys = reinterpret_cast<TokenKey*>(workspace);
   TokenKey* other = keys + rows;
-  launch("sort_tiles", sort_tiles<kChunk>, {ceil_div(rows, kSortTile), kSortTile}, stream, tokens, rows, count,
+  launch("sort_tiles", sort_tiles<kChunk>, {ceil_div(rows, kSortTile), kSortTile}, stream, tokens, rows, table,
          parameters, keys);
   for (std::int64_t run = kSortTile; run < rows; run *= 2) {
     launch("merge_runs", merge_runs<kMergeThreads>, {ceil_div(rows, kMergeThreads), kMergeThreads}, stream,

@@ -286,7 +286,7 @@ struct DeviceOptions {
   std::int64_t index = 0;     // cuda: the first device, as the driver counts them
   std::int64_t count = 1;     // devices, each with an equal share of the microbatches
   // Devices over which each layer is split (tensor and sequence parallelism), a divisor of `count`; they share
-  // microbatches. Devices in host memory only, so far.
+  // microbatches. GPUs exchange by NCCL.
   std::int64_t tensor = 1;
   // Of devices that share layers; 1 where the two do not fit together.
   std::int64_t groups() const { return tensor > 0 && count >= tensor ? count / tensor : 1; }

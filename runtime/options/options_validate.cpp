@@ -326,7 +326,6 @@ void check_tensor_parallel(const Options& options) {
   const auto refuse = [&](bool is_so, const char* what) {
     if (is_so) throw BadInput(key + " beside " + what + " is not built", of_key("device.tensor"));
   };
-  refuse(options.device.kind == "cuda", "device.kind = \"cuda\"");
   refuse(options.device.feed == "gathered", "device.feed = \"gathered\"");
   refuse(options.device.sums == "devices", "device.sums = \"devices\"");
   refuse(options.distributed.wire == "sharded", "distributed.wire = \"sharded\"");

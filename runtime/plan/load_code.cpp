@@ -1,8 +1,9 @@
 #include "runtime/plan/load_code.h"
 
+#include <future>
+
 #include "core/fault_point.h"
 #include "l2l/errors.h"
-#include "runtime/plan/kernel_choices.h"
 #include "runtime/plan/programs.h"
 
 namespace l2l::runtime {
@@ -10,44 +11,74 @@ namespace {
 
 using compiler::Region;
 
-// Zeros are valid indices: of tokens, classes, rows and documents.
-void run_once(device::Device& device, device::Stream& stream, const device::Executable& program) {
-  device::Bindings bindings;
-  std::vector<std::unique_ptr<device::Buffer>> regions;
-  for (std::size_t i = 0; i < bindings.regions.size(); ++i) {
-    const auto region = static_cast<Region>(i);
-    const Bytes bytes =
-        region == Region::scratch ? program.program().scratch_bytes : program.program().graph.region_bytes(region);
-    if (bytes == 0) continue;
-    regions.push_back(device.allocate(bytes, "a first run of " + program.program().graph.name));
-    bindings[region] = regions.back()->view();
-    device.fill_zero(stream, bindings[region]);
+// A program of one device, with zeros for memory. Zeros are valid indices: of tokens, classes, rows and documents.
+class FirstRun {
+ public:
+  // Throws OutOfMemory.
+  FirstRun(device::Device& device, const device::Executable& program)
+      : device_(device), program_(program), stream_(device.create_stream("first run")) {
+    for (std::size_t i = 0; i < bindings_.regions.size(); ++i) {
+      const auto region = static_cast<Region>(i);
+      const compiler::Program& its = program.program();
+      const Bytes bytes = region == Region::scratch ? its.scratch_bytes : its.graph.region_bytes(region);
+      if (bytes == 0) continue;
+      memory_.push_back(device.allocate(bytes, "a first run of " + its.graph.name));
+      bindings_[region] = memory_.back()->view();
+    }
   }
-  device.launch(stream, program, bindings, {});
-  device.synchronize(stream);
+
+  void run() {
+    for (const device::BufferView region : bindings_.regions) {
+      if (region.size > 0) device_.fill_zero(*stream_, region);
+    }
+    device_.launch(*stream_, program_, bindings_, {});
+    device_.synchronize(*stream_);
+  }
+
+ private:
+  device::Device& device_;
+  const device::Executable& program_;
+  device::Bindings bindings_;
+  std::vector<std::unique_ptr<device::Buffer>> memory_;
+  std::unique_ptr<device::Stream> stream_;  // the first to go
+};
+
+std::vector<const device::Executable*> all_of(const Programs& programs) {
+  std::vector<const device::Executable*> all;
+  for (const LayerPrograms& type : programs.types()) {
+    for (const auto* program : {&type.forward, &type.backward, &type.drain, &type.add, &type.sum, &type.logits}) {
+      if (*program) all.push_back(program->get());
+    }
+  }
+  return all;
 }
 
-void run_once(device::Device& device, device::Stream& stream, const LayerPrograms& programs) {
-  for (const auto* program :
-       {&programs.forward, &programs.backward, &programs.drain, &programs.add, &programs.sum, &programs.logits}) {
-    if (*program) run_once(device, stream, **program);
-  }
+// Each on a thread of its own, since those of split layers wait for each other. Rethrows the first failure, after all
+// have ended.
+void run_at_once(std::vector<std::unique_ptr<FirstRun>>& runs) {
+  std::vector<std::future<void>> running;
+  for (const auto& run : runs) running.push_back(std::async(std::launch::async, [&run] { run->run(); }));
+  for (const std::future<void>& each : running) each.wait();
+  for (std::future<void>& each : running) each.get();
 }
 
 }  // namespace
 
-void load_code(const std::vector<std::shared_ptr<device::Device>>& devices, const models::Model& model,
-               const ExecutionPlan& execution) {
-  if (fault_point("plan.load_no_code")) return;
-  for (const auto& device : devices) {
-    if (device->uses_host_memory()) continue;
-    take_kernels_of_first(*device, devices);
-    const Programs programs(*device, model, execution.gradients, execution.parts, execution.summing());
-    const auto stream = device->create_stream("first run");
-    try {
-      for (const LayerPrograms& type : programs.types()) run_once(*device, *stream, type);
-    } catch (const OutOfMemory&) {
+void load_code(const std::vector<std::shared_ptr<device::Device>>& devices,
+               const std::function<const models::Model&(std::size_t)>& model_of, const ExecutionPlan& execution) {
+  if (devices.front()->uses_host_memory() || fault_point("plan.load_no_code")) return;
+  const auto programs = compile(devices, model_of, execution.gradients, execution.parts, execution.summing());
+  std::vector<std::vector<const device::Executable*>> of_devices;
+  for (const auto& each : programs) of_devices.push_back(all_of(*each));
+  try {
+    for (std::size_t program = 0; program < of_devices.front().size(); ++program) {
+      std::vector<std::unique_ptr<FirstRun>> runs;
+      for (std::size_t i = 0; i < devices.size(); ++i) {
+        runs.push_back(std::make_unique<FirstRun>(*devices[i], *of_devices[i][program]));
+      }
+      run_at_once(runs);
     }
+  } catch (const OutOfMemory&) {
   }
 }
 

@@ -2,6 +2,7 @@
 // is free, so the programs run once before.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -11,11 +12,11 @@
 
 namespace l2l::runtime {
 
-// Runs the programs of `model`, whose blocks keep nothing yet, once on each device that has memory of its own, on
-// zeros: the driver loads a kernel when it is first launched, with memory for what its registers do not hold.
-// `execution`: without placements of blocks. Programs whose memory the device does not have stay for later: their run
-// will be refused. Waits. Throws DeviceError.
-void load_code(const std::vector<std::shared_ptr<device::Device>>& devices, const models::Model& model,
-               const ExecutionPlan& execution);
+// Runs the programs of model_of(i), whose blocks keep nothing yet, once on devices[i], where devices have memory of
+// their own, on zeros: the driver loads a kernel when it is first launched, with memory for what its registers do not
+// hold. Each program runs on all devices at once. `execution`: without placements of blocks. Programs whose memory a
+// device does not have stay for later, as do those behind them: their run will be refused. Waits. Throws DeviceError.
+void load_code(const std::vector<std::shared_ptr<device::Device>>& devices,
+               const std::function<const models::Model&(std::size_t)>& model_of, const ExecutionPlan& execution);
 
 }  // namespace l2l::runtime

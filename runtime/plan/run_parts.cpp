@@ -249,20 +249,26 @@ std::shared_ptr<device::Peers> group_of(const RunParts& parts, device::PeerCall 
   return device::make_peers(members, call, reason);
 }
 
+// Of device.tensor devices from the first-th on. Throws BadInput where they cannot exchange rows.
+std::shared_ptr<device::TensorGroup> tensor_group(const RunParts& parts, std::size_t first) {
+  std::vector<device::Device*> members;
+  const auto tensor = static_cast<std::size_t>(parts.options.device.tensor);
+  for (std::size_t i = first; i < first + tensor; ++i) members.push_back(parts.devices[i].get());
+  std::string reason;
+  if (auto group = device::make_tensor_group(members, reason)) return group;
+  throw BadInput("device.tensor = " + std::to_string(tensor) + ": GPUs exchange rows by NCCL, and " + reason +
+                     "; install libnccl.so.2, or set device.tensor = 1 or device.kind = \"host\"",
+                 of_key("device.tensor"));
+}
+
 // `known`: the devices have joined these already; else they do, before anything is compiled. Throws BadInput where they
 // cannot.
 void split_layers(RunParts& parts, std::vector<std::shared_ptr<device::TensorGroup>> known) {
   const auto tensor = static_cast<std::size_t>(parts.options.device.tensor);
-  if (!parts.devices[0]->uses_host_memory()) {
-    throw BadInput("device.tensor = " + std::to_string(tensor) +
-                       ": layers are split over devices in host memory only, so far, and this is " +
-                       parts.devices[0]->description() + "; set device.kind = \"host\"",
-                   of_key("device.tensor"));
-  }
   const bool joined = !known.empty();
   parts.peers.tensor = std::move(known);
   for (std::size_t i = 0; i < parts.devices.size() && !joined; ++i) {
-    if (i % tensor == 0) parts.peers.tensor.push_back(std::make_shared<device::TensorGroup>(static_cast<int>(tensor)));
+    if (i % tensor == 0) parts.peers.tensor.push_back(tensor_group(parts, i));
     parts.devices[i]->join({parts.peers.tensor.back(), static_cast<int>(i % tensor)});
   }
   parts.weight_feed = "each device copies its share of a layer, split over " + std::to_string(tensor);
@@ -398,8 +404,12 @@ RunParts with_micro_batch(RunParts parts, std::int64_t micro_batch) {
 }
 
 void load_programs(RunParts& parts) {
-  load_code(parts.devices, parts.model, parts.execution);
-  for (const models::Model& shorter : parts.shorter) load_code(parts.devices, shorter, parts.execution);
+  const auto its = [&](std::size_t i) -> const models::Model& { return parts.model_of(static_cast<int>(i)); };
+  load_code(parts.devices, its, parts.execution);
+  for (const models::Model& shorter : parts.shorter) {
+    const auto of_all = [&](std::size_t) -> const models::Model& { return shorter; };
+    load_code(parts.devices, of_all, parts.execution);
+  }
   find_available(parts);
 }
 

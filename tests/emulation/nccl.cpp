@@ -1,5 +1,5 @@
-// The functions of NCCL that the project uses: communicators that do not block, and all-gathers and all-to-alls (groups
-// of sends and receives) in their streams. Where the real library would hang, mix up data or misread a call, this one
+// The functions of NCCL that the project uses: communicators that do not block, and all-gathers and groups of sends and
+// receives in their streams. Where the real library would hang, mix up data or misread a call, this one
 // refuses it.
 #include <nccl.h>
 
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/emulation/state.h"
+#include "tests/emulation/stream.h"
 
 namespace l2l::emulation {
 namespace {
@@ -29,15 +30,15 @@ class Clique {
   bool join(int rank, int device);
   bool complete() const;
   int ranks() const { return static_cast<int>(members_.size()); }
-  // What a rank gives and takes in one exchange, of slices of `bytes` bytes: of an all-gather, `sent` is one slice.
+  // What a rank gives and takes in one exchange, slices of `bytes` bytes by peer.
   struct Call {
-    bool to_all = false;  // an all-to-all
-    const std::byte* sent = nullptr;
-    std::byte* received = nullptr;
+    bool gathers = false;  // an all-gather
     std::size_t bytes = 0;
+    std::map<int, const std::byte*> sent = {};
+    std::map<int, std::byte*> received = {};
   };
-  // Of the streams: returns when all have come, and their slices are where they belong; or after abort(). Throws where
-  // ranks disagree.
+  // Of the streams: returns when all have come, also those who exchange nothing with this one, and their slices are
+  // where they belong; or after abort(). Throws where ranks disagree.
   void exchange(int rank, const Call& call);
   // What the device does for this rank ends; the others go on waiting for it.
   void abort(int rank);
@@ -49,6 +50,7 @@ class Clique {
     Call call;
   };
   bool all_are_there() const;
+  bool agree() const;
   void move();
 
   mutable std::mutex mutex_;
@@ -100,18 +102,27 @@ bool Clique::all_are_there() const {
   return arrived_ == members_.size() && std::ranges::none_of(members_, &Member::aborted);
 }
 
-void Clique::move() {
+bool Clique::agree() const {
   const Call& first = members_.front().call;
-  for (const Member& member : members_) {
-    disagreed_ |= member.call.bytes != first.bytes || member.call.to_all != first.to_all;
+  for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+    const Call& call = members_[rank].call;
+    if (call.bytes != first.bytes || call.gathers != first.gathers) return false;
+    for (std::size_t peer = 0; peer < members_.size(); ++peer) {
+      const bool sends = call.sent.contains(static_cast<int>(peer));
+      if (sends != members_[peer].call.received.contains(static_cast<int>(rank))) return false;
+    }
   }
+  return true;
+}
+
+void Clique::move() {
+  disagreed_ = !agree();
   if (disagreed_) return;
   for (std::size_t to = 0; to < members_.size(); ++to) {
-    std::byte* place = members_[to].call.received;
-    for (const Member& from : members_) {
-      const std::byte* const slice = from.call.sent + (first.to_all ? to * first.bytes : 0);
-      if (place != slice) std::memcpy(place, slice, first.bytes);
-      place += first.bytes;
+    const Call& call = members_[to].call;
+    for (const auto& [from, place] : call.received) {
+      const std::byte* const slice = members_[static_cast<std::size_t>(from)].call.sent.at(static_cast<int>(to));
+      if (place != slice) std::memcpy(place, slice, call.bytes);
     }
   }
 }
@@ -146,9 +157,7 @@ thread_local int groups = 0;  // that this thread has begun
 struct Sends {
   ncclComm_t communicator = nullptr;
   cudaStream_t stream = nullptr;
-  std::size_t count = 0;
-  std::map<int, const std::byte*> sent;  // by peer
-  std::map<int, std::byte*> received;
+  Clique::Call call;
 };
 thread_local Sends sends;
 thread_local std::string error;
@@ -180,7 +189,37 @@ ncclResult_t may_call(ncclComm_t communicator, ncclDataType_t type) {
   return ncclSuccess;
 }
 
+bool captured(cudaStream_t stream) {
+  const std::lock_guard lock(capture_mutex());
+  return stream_of(stream)->capture != nullptr;
+}
+
+bool overlap(const std::byte* a, const std::byte* b, std::size_t bytes) { return a < b + bytes && b < a + bytes; }
+
+// Where what a call gives and takes is no memory of a device, or would be overwritten while it is read.
+std::string bad_memory(const Clique::Call& call) {
+  const auto inside = [&](const std::byte* slice) {
+    return call.bytes == 0 || state().device.holds_all(slice, call.bytes);
+  };
+  for (const auto& [to, slice] : call.sent) {
+    if (!inside(slice)) return "the memory is not a device's, or too small";
+  }
+  for (const auto& [from, place] : call.received) {
+    if (!inside(place)) return "the memory is not a device's, or too small";
+    for (const auto& [to, slice] : call.sent) {
+      const bool in_place = call.gathers && slice == place;
+      if (!in_place && overlap(slice, place, call.bytes)) return "slices overlap";
+    }
+    for (const auto& [other, elsewhere] : call.received) {
+      if (other != from && overlap(elsewhere, place, call.bytes)) return "slices overlap";
+    }
+  }
+  return "";
+}
+
 ncclResult_t start(ncclComm_t communicator, cudaStream_t stream, const Clique::Call& call) {
+  if (captured(stream)) return refuse(ncclInvalidUsage, "calls that a graph captures are not emulated");
+  if (const std::string why = bad_memory(call); !why.empty()) return refuse(ncclInvalidArgument, why);
   const auto run = [clique = communicator->clique, rank = communicator->rank, call] { clique->exchange(rank, call); };
   if (enqueue(stream, run) != cudaSuccess) return refuse(ncclUnhandledCudaError, "the stream takes no work");
   communicator->asked = false;
@@ -192,35 +231,11 @@ ncclResult_t add_to_group(ncclComm_t communicator, cudaStream_t stream, std::siz
   if (const ncclResult_t status = may_call(communicator, type); status != ncclSuccess) return status;
   if (groups == 0) return refuse(ncclInvalidUsage, "only sends and receives in a group are emulated");
   if (peer < 0 || peer >= communicator->clique->ranks()) return refuse(ncclInvalidArgument, "there is no such peer");
-  if (sends.communicator == nullptr) sends = {communicator, stream, count, {}, {}};
-  if (sends.communicator != communicator || sends.stream != stream || sends.count != count) {
+  if (sends.communicator == nullptr) sends = {communicator, stream, {.bytes = count}};
+  if (sends.communicator != communicator || sends.stream != stream || sends.call.bytes != count) {
     return refuse(ncclInvalidUsage, "only groups of one communicator, stream and size are emulated");
   }
   return ncclSuccess;
-}
-
-// A group of sends to all, and receives from all.
-ncclResult_t all_to_all(const Sends& group) {
-  const auto ranks = static_cast<std::size_t>(group.communicator->clique->ranks());
-  if (group.sent.size() != ranks || group.received.size() != ranks) {
-    return refuse(ncclInvalidUsage, "only groups with a slice to and from every peer are emulated");
-  }
-  const std::byte* const sent = group.sent.at(0);
-  std::byte* const received = group.received.at(0);
-  for (std::size_t peer = 0; peer < ranks; ++peer) {
-    if (group.sent.at(static_cast<int>(peer)) != sent + peer * group.count ||
-        group.received.at(static_cast<int>(peer)) != received + peer * group.count) {
-      return refuse(ncclInvalidUsage, "only slices that follow each other are emulated");
-    }
-  }
-  const std::size_t bytes = ranks * group.count;
-  for (const std::byte* const memory : {sent, static_cast<const std::byte*>(received)}) {
-    if (bytes > 0 && !state().device.holds_all(memory, bytes)) {
-      return refuse(ncclInvalidArgument, "the memory is not a device's, or too small");
-    }
-  }
-  if (sent < received + bytes && received < sent + bytes) return refuse(ncclInvalidArgument, "slices overlap");
-  return start(group.communicator, group.stream, {true, sent, received, group.count});
 }
 
 }  // namespace
@@ -262,7 +277,8 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   if (groups == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
   if (--groups > 0 || sends.communicator == nullptr) return ncclInProgress;
-  return all_to_all(std::exchange(sends, {}));
+  const Sends made = std::exchange(sends, {});
+  return start(made.communicator, made.stream, made.call);
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
@@ -300,16 +316,14 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* status
 ncclResult_t ncclAllGather(const void* slice, void* whole, size_t count, ncclDataType_t type, ncclComm_t communicator,
                            cudaStream_t stream) {
   if (const ncclResult_t status = may_call(communicator, type); status != ncclSuccess) return status;
-  const auto* const from = static_cast<const std::byte*>(slice);
-  auto* const to = static_cast<std::byte*>(whole);
-  const auto ranks = static_cast<std::size_t>(communicator->clique->ranks());
-  if (from != to + static_cast<std::size_t>(communicator->rank) * count) {
-    return refuse(ncclInvalidArgument, "only gathers in place are emulated");
+  Clique::Call call{.gathers = true, .bytes = count};
+  for (int rank = 0; rank < communicator->clique->ranks(); ++rank) {
+    std::byte* const place = static_cast<std::byte*>(whole) + static_cast<std::size_t>(rank) * count;
+    call.sent[rank] = static_cast<const std::byte*>(slice);
+    call.received[rank] = place;
+    if (rank != communicator->rank && slice == place) return refuse(ncclInvalidArgument, "the slice of another rank");
   }
-  if (count > 0 && !state().device.holds_all(whole, ranks * count)) {
-    return refuse(ncclInvalidArgument, "the memory is not a device's, or too small");
-  }
-  return start(communicator, stream, {false, from, to, count});
+  return start(communicator, stream, call);
 }
 
 ncclResult_t ncclSend(const void* sent, size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
@@ -317,7 +331,7 @@ ncclResult_t ncclSend(const void* sent, size_t count, ncclDataType_t type, int p
   if (const ncclResult_t status = add_to_group(communicator, stream, count, type, peer); status != ncclSuccess) {
     return status;
   }
-  if (!sends.sent.emplace(peer, static_cast<const std::byte*>(sent)).second) {
+  if (!sends.call.sent.emplace(peer, static_cast<const std::byte*>(sent)).second) {
     return refuse(ncclInvalidUsage, "only one slice for each peer is emulated");
   }
   return ncclInProgress;
@@ -328,7 +342,7 @@ ncclResult_t ncclRecv(void* received, size_t count, ncclDataType_t type, int pee
   if (const ncclResult_t status = add_to_group(communicator, stream, count, type, peer); status != ncclSuccess) {
     return status;
   }
-  if (!sends.received.emplace(peer, static_cast<std::byte*>(received)).second) {
+  if (!sends.call.received.emplace(peer, static_cast<std::byte*>(received)).second) {
     return refuse(ncclInvalidUsage, "only one slice from each peer is emulated");
   }
   return ncclInProgress;

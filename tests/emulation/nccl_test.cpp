@@ -1,5 +1,5 @@
-// The stand-in for NCCL: all-gathers in place, all-to-alls, and the refusal of what the real library would misread or
-// hang on.
+// The stand-in for NCCL: all-gathers, groups of sends and receives, and the refusal of what the real library would
+// misread or hang on.
 #include <nccl.h>
 
 #include <cstring>
@@ -52,10 +52,10 @@ class Nccl : public EmulationFixture {
     return ncclAllGather(whole + static_cast<std::size_t>(rank) * count + shift, whole, count, ncclUint8,
                          communicators_[rank], streams_[rank]);
   }
-  // Sends and receives of a slice for each of the first `peers` ranks.
-  ncclResult_t exchange(int rank, int peers = kRanks, std::size_t count = kSlice) {
+  // Sends and receives of a slice for each of the ranks [begin, end).
+  ncclResult_t exchange(int rank, int end = kRanks, std::size_t count = kSlice, int begin = 0) {
     ncclGroupStart();
-    for (int peer = 0; peer < peers; ++peer) {
+    for (int peer = begin; peer < end; ++peer) {
       const std::size_t at = static_cast<std::size_t>(peer) * count;
       EXPECT_EQ(ncclSend(wholes_[rank] + at, count, ncclUint8, peer, communicators_[rank], streams_[rank]),
                 ncclInProgress);
@@ -91,6 +91,42 @@ TEST_F(Nccl, EveryRankGetsEverySlice) {
   }
 }
 
+TEST_F(Nccl, WhatIsGatheredMayLieApart) {
+  std::string expected;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    expected += std::string(kSlice, static_cast<char>('a' + rank));
+    ASSERT_EQ(ncclAllGather(wholes_[rank] + static_cast<std::size_t>(rank) * kSlice, received_[rank], kSlice, ncclUint8,
+                            communicators_[rank], streams_[rank]),
+              ncclInProgress);
+  }
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_EQ(cudaStreamSynchronize(streams_[rank]), cudaSuccess);
+    EXPECT_EQ(std::string(received_[rank], kRanks * kSlice), expected);
+  }
+}
+
+// Ranks 0 and 1 exchange, and rank 2 with itself.
+TEST_F(Nccl, NeighboursExchangeAmongThemselves) {
+  for (int rank = 0; rank < kRanks; ++rank) {
+    std::memset(wholes_[rank], 'a' + rank, kRanks * kSlice);
+    std::memset(received_[rank], '-', kRanks * kSlice);
+    ASSERT_EQ(rank < 2 ? exchange(rank, 2) : exchange(rank, 3, kSlice, 2), ncclInProgress);
+  }
+  const std::string expected[] = {"ab-", "ab-", "--c"};
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_EQ(cudaStreamSynchronize(streams_[rank]), cudaSuccess);
+    for (int slice = 0; slice < kRanks; ++slice) {
+      const auto at = static_cast<std::size_t>(slice);
+      EXPECT_EQ(std::string(received_[rank] + at * kSlice, kSlice), std::string(kSlice, expected[rank][at])) << rank;
+    }
+  }
+}
+
+TEST_F(Nccl, WhatNobodyReceivesIsAnErrorOfTheStreams) {
+  for (int rank = 0; rank < kRanks; ++rank) ASSERT_EQ(exchange(rank, rank == 0 ? kRanks : 2), ncclInProgress);
+  EXPECT_NE(cudaStreamSynchronize(streams_[0]), cudaSuccess);
+}
+
 TEST_F(Nccl, EveryRankGetsItsSliceOfEveryRank) {
   for (int rank = 0; rank < kRanks; ++rank) {
     for (int peer = 0; peer < kRanks; ++peer) {
@@ -121,10 +157,14 @@ TEST_F(Nccl, RanksThatDisagreeAreAnErrorOfTheirStreams) {
 }
 
 TEST_F(Nccl, MisuseIsRefused) {
-  EXPECT_EQ(gather(0, kSlice, /*shift=*/1), ncclInvalidArgument);  // not in place
+  EXPECT_EQ(gather(0, kSlice, /*shift=*/1), ncclInvalidArgument);  // partly in place
   EXPECT_EQ(gather(0, 2 * kSlice), ncclInvalidArgument);           // beyond the memory
   EXPECT_EQ(exchange(0, kRanks, 2 * kSlice), ncclInvalidArgument);
-  EXPECT_EQ(exchange(0, kRanks - 1), ncclInvalidUsage);  // a rank would wait for ever
+  cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeThreadLocal);
+  EXPECT_EQ(gather(0), ncclInvalidUsage);  // a graph would have it
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(streams_[0], &graph), cudaSuccess);
+  cudaGraphDestroy(graph);
   ASSERT_EQ(gather(0), ncclInProgress);
   EXPECT_EQ(gather(0), ncclInvalidUsage);  // nobody has asked whether the first one is under way
   ncclComm_t more = nullptr;

@@ -150,6 +150,26 @@ inline DeviceWrapper faulty(const FaultPlan& faults) {
   };
 }
 
+// The same steps without the Trainer; `before_step` is called when the step's minibatch is there, `inspect` at the end.
+inline Record record_of(
+    const runtime::RunPlan& plan, int steps, const std::function<void()>& inspect = [] {},
+    const std::function<void(runtime::Engine&, int)>& before_step = [](runtime::Engine&, int) {}) {
+  runtime::Engine engine(plan, nullptr);
+  const auto data = runtime::training_samples(plan.options, runtime::dataset_settings(plan.options));
+  Record record;
+  std::uint64_t position = 0;
+  for (int step = 0; step < steps; ++step) {
+    for (int i = 0; i < engine.minibatch().sequences(); ++i) data->sample(position++, engine.minibatch().sequence(i));
+    before_step(engine, step);
+    const runtime::Engine::Result result = engine.train(static_cast<std::uint64_t>(step), 3e-3);
+    add(record, result.loss_sum, result.gradient_norm, result.loss_scale);
+  }
+  engine.store().complete_updates();
+  record.hash = engine.store().state_hash();
+  inspect();
+  return record;
+}
+
 // The same steps without the Trainer, on host devices that `wrap`, called for one after the other, has tampered with;
 // `inspect` is called at the end, `before_step` when the step's minibatch is there; `decisions`: of the blocks,
 // when not what the options say; without placements, at those that the options say.
@@ -169,20 +189,7 @@ inline Record record_on(
   };
   const runtime::RunPlan plan =
       decisions == nullptr ? runtime::plan_run(options, std::move(devices)) : plan_with(*decisions);
-  runtime::Engine engine(plan, nullptr);
-  const auto data = runtime::training_samples(plan.options, runtime::dataset_settings(plan.options));
-  Record record;
-  std::uint64_t position = 0;
-  for (int step = 0; step < steps; ++step) {
-    for (int i = 0; i < engine.minibatch().sequences(); ++i) data->sample(position++, engine.minibatch().sequence(i));
-    before_step(engine, step);
-    const runtime::Engine::Result result = engine.train(static_cast<std::uint64_t>(step), 3e-3);
-    add(record, result.loss_sum, result.gradient_norm, result.loss_scale);
-  }
-  engine.store().complete_updates();
-  record.hash = engine.store().state_hash();
-  inspect();
-  return record;
+  return record_of(plan, steps, inspect, before_step);
 }
 
 }  // namespace l2l::testing

@@ -14,17 +14,28 @@ Device* open_device(const Settings& settings, void (*log)(LogLevel, std::string_
   return new CudaDevice(settings);
 }
 
+// None where not all of them are, as `reason` says.
+std::vector<const CudaDevice*> gpus(std::span<Device* const> devices, std::string& reason) {
+  std::vector<const CudaDevice*> gpus;
+  for (const Device* const device : devices) {
+    gpus.push_back(dynamic_cast<const CudaDevice*>(device));
+    if (gpus.back() != nullptr) continue;
+    reason = "not all devices are GPUs: one is " + device->description();
+    return {};
+  }
+  return gpus;
+}
+
 Peers* join(std::span<Device* const> devices, PeerCall call, std::string& reason) {
   std::vector<int> indices;
-  for (const Device* const device : devices) {
-    const auto* const cuda = dynamic_cast<const CudaDevice*>(device);
-    if (cuda == nullptr) {
-      reason = "not all devices are GPUs: one is " + device->description();
-      return nullptr;
-    }
-    indices.push_back(cuda->index());
-  }
-  return make_nccl_peers(indices, call, reason).release();
+  for (const CudaDevice* const device : gpus(devices, reason)) indices.push_back(device->index());
+  return indices.empty() ? nullptr : make_nccl_peers(indices, call, reason).release();
+}
+
+TensorGroup* split(std::span<Device* const> devices, std::string& reason) {
+  std::vector<std::shared_ptr<DeviceState>> states;
+  for (const CudaDevice* const device : gpus(devices, reason)) states.push_back(device->state());
+  return states.empty() ? nullptr : make_nccl_tensor_group(states, reason).release();
 }
 
 }  // namespace
@@ -37,6 +48,6 @@ extern "C" __attribute__((visibility("default"))) const l2l::device::cuda::Modul
   static const int set = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   static_cast<void>(set);
   static const std::string stamp = module_stamp();
-  static const Module module{stamp.c_str(), open_device, join};
+  static const Module module{stamp.c_str(), open_device, join, split};
   return &module;
 }

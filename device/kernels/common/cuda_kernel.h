@@ -9,6 +9,7 @@
 
 #include "device/device.h"
 #include "device/kernels/common/operands.h"
+#include "device/tensor_group.h"
 
 namespace l2l::device::cuda {
 
@@ -35,14 +36,17 @@ struct Context {
   Bytes attention_workspace = Bytes{2} << 30;
 };
 
-// Immutable; enqueue() may be repeated and captured into a CUDA graph. It neither allocates nor waits, and touches only
-// operands, workspace and parameters. Results depend on shapes, GPU and build alone, to the bit: no floating-point
-// atomics, and algorithms are chosen at construction.
+// Immutable; enqueue() may be repeated and, where capturable(), captured into a CUDA graph. It neither allocates nor
+// waits, unless for other devices with which it exchanges, and touches only operands, workspace and parameters. Results
+// depend on shapes, GPU and build alone, to the bit: no floating-point atomics, and algorithms are chosen at
+// construction.
 class Kernel {
  public:
   virtual ~Kernel() = default;
   // Bytes of device memory, 256-byte aligned when handed to enqueue().
   virtual Bytes workspace() const { return 0; }
+  // Whether enqueue() may be captured into a CUDA graph: not where it exchanges with other devices.
+  virtual bool capturable() const { return true; }
   // `operands` are in device memory, at least 16-byte aligned. `parameters` is in device memory,
   // too: kernels read it when they run, so that a captured graph can be replayed with other values. Throws DeviceError
   // when the runtime refuses a launch.
@@ -50,7 +54,9 @@ class Kernel {
                        cudaStream_t stream) const = 0;
 };
 
-// The kernel for op `index` of `graph`. Throws BadInput that names the op when none takes its dtypes or shapes.
-std::unique_ptr<Kernel> make_kernel(const Context& context, const compiler::Graph& graph, std::size_t index);
+// The kernel for op `index` of `graph`, on a device that is `tensor` of its group. Throws BadInput that names the op
+// when none takes its dtypes, shapes or share.
+std::unique_ptr<Kernel> make_kernel(const Context& context, const compiler::Graph& graph, std::size_t index,
+                                    const TensorMember& tensor = {});
 
 }  // namespace l2l::device::cuda

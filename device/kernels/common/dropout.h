@@ -40,9 +40,11 @@ struct DropoutMask {
     const int i = static_cast<int>(element % 16);
     return (bytes ? word_of(block, i / 4) >> (8 * (i % 4)) & 255u : word_of(block, i % 4)) >= threshold;
   }
-  // Bit i: whether element `first` + i is kept, of four in one block.
-  constexpr std::uint32_t keeps_four(const PhiloxBlock& block, std::int64_t first) const {
-    const std::uint32_t word = word_of(block, static_cast<int>(first / 4 % 4));
+  // Elements 4 `four` to 4 `four` + 3.
+  constexpr PhiloxBlock block_of_four(std::uint32_t four) const { return philox(key, bytes ? four / 4 : four); }
+  // Bit i: whether the i-th of them is kept.
+  constexpr std::uint32_t keeps_four(const PhiloxBlock& block, std::uint32_t four) const {
+    const std::uint32_t word = word_of(block, static_cast<int>(four % 4));
     std::uint32_t kept = 0;
     for (int i = 0; i < 4; ++i) {
       const std::uint32_t drawn = bytes ? word >> (8 * i) & 255u : block[static_cast<std::size_t>(i)];

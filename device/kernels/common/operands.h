@@ -35,6 +35,10 @@ struct OpView {
   void require_dtype(DType dtype, std::initializer_list<std::size_t> positions) const;
 };
 
+// Throws BadInput unless a device that is `tensor` of its group has the op's share of a split layer: of all devices or,
+// of what is exchanged, of as many neighbours.
+void require_share(const compiler::Op& op, const TensorMember& tensor);
+
 // Addresses: inputs, then outputs.
 using Operands = std::span<std::byte* const>;
 

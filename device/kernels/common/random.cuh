@@ -17,12 +17,13 @@ __device__ inline Floats<Count> dropped(const DropoutMask& mask, std::int64_t fi
     floats[0] = mask.keeps(mask.block_of(first), first) ? __fmul_rn(floats[0], mask.scale) : 0.0f;
   } else {
     static_assert(Count % 4 == 0);
+    const auto four = static_cast<std::uint32_t>(first / 4);
     PhiloxBlock block;
     std::uint32_t kept = 0;
 #pragma unroll 1  // so that the code of a block is there once
-    for (int begin = 0; begin < Count; begin += 4) {
-      if (begin == 0 || (first + begin) % mask.per_block() == 0) block = mask.block_of(first + begin);
-      kept |= mask.keeps_four(block, first + begin) << begin;
+    for (int i = 0; i < Count / 4; ++i) {
+      if (i == 0 || !mask.bytes || (four + i) % 4 == 0) block = mask.block_of_four(four + i);
+      kept |= mask.keeps_four(block, four + i) << (4 * i);
     }
 #pragma unroll
     for (int i = 0; i < Count; ++i) floats[i] = kept >> i & 1u ? __fmul_rn(floats[i], mask.scale) : 0.0f;

@@ -205,7 +205,7 @@ class PacedGroup : public ::testing::Test {
     member.device.launch(*member.compute, program, bindings, {});
   }
 
-  const std::shared_ptr<TensorGroup> group_ = std::make_shared<TensorGroup>(kMembers);
+  const std::shared_ptr<TensorGroup> group_ = std::make_shared<HostTensorGroup>(kMembers);
   std::vector<std::unique_ptr<Member>> members_;
 };
 
