@@ -1,5 +1,7 @@
 #include "runtime/plan/kernel_choices.h"
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "l2l/errors.h"
 
@@ -11,8 +13,10 @@ KernelChoices kernel_choices(const std::vector<std::shared_ptr<device::Device>>&
   return choices;
 }
 
-void take_kernels_of_first(device::Device& device, const std::vector<std::shared_ptr<device::Device>>& devices) {
-  if (&device != devices.front().get()) device.take_kernel_choices(devices.front()->kernel_choices());
+void take_kernels_of_earlier(device::Device& device, const std::vector<std::shared_ptr<device::Device>>& devices) {
+  const auto own = std::ranges::find_if(devices, [&](const auto& each) { return each.get() == &device; });
+  if (own == devices.begin()) return;
+  device.take_kernel_choices(kernel_choices({devices.begin(), own}));
 }
 
 KernelChoices merged(KernelChoices first, const KernelChoices& second) {

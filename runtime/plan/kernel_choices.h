@@ -14,8 +14,8 @@ namespace l2l::runtime {
 // them chooses by time.
 KernelChoices kernel_choices(const std::vector<std::shared_ptr<device::Device>>& devices);
 
-// Before `device`, one of `devices`, compiles: it takes what the first of them has chosen.
-void take_kernels_of_first(device::Device& device, const std::vector<std::shared_ptr<device::Device>>& devices);
+// Before `device`, one of `devices`, compiles: it takes what those before it have chosen.
+void take_kernels_of_earlier(device::Device& device, const std::vector<std::shared_ptr<device::Device>>& devices);
 
 // `first`, and what `second` alone has.
 KernelChoices merged(KernelChoices first, const KernelChoices& second);

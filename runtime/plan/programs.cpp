@@ -120,7 +120,7 @@ std::vector<std::unique_ptr<Programs>> compile(const std::vector<std::shared_ptr
                                                DType gradients, int parts, int summing) {
   std::vector<std::unique_ptr<Programs>> programs;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    take_kernels_of_first(*devices[i], devices);
+    take_kernels_of_earlier(*devices[i], devices);
     programs.push_back(std::make_unique<Programs>(*devices[i], model_of(i), gradients, parts, summing));
   }
   return programs;

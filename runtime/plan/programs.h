@@ -43,7 +43,8 @@ class Programs {
   std::vector<LayerPrograms> types_;
 };
 
-// For each device, of which `model_of(i)` is the model; all take the kernels that the first has chosen by time.
+// For each device, of which `model_of(i)` is the model; each takes the kernels that those before it have chosen by
+// time.
 std::vector<std::unique_ptr<Programs>> compile(const std::vector<std::shared_ptr<device::Device>>& devices,
                                                const std::function<const models::Model&(std::size_t)>& model_of,
                                                DType gradients, int parts, int summing);

@@ -198,9 +198,10 @@ class DeviceOfItsOwn final : public device::ForwardingDevice {
   DeviceOfItsOwn(int index, bool takes)
       : ForwardingDevice(device::open_device({.kind = "cuda", .index = index})), index_(index), takes_(takes) {}
   std::unique_ptr<device::Executable> compile(const compiler::Graph& graph) override {
-    emulation::set_machine({.devices = 2, .fastest_product = index_});
+    emulation::set_machine({.devices = 4, .fastest_product = index_ % 3});
     return ForwardingDevice::compile(graph);
   }
+  Device& gpu() { return inner(); }
   void take_kernel_choices(const KernelChoices& choices) override {
     if (takes_) ForwardingDevice::take_kernel_choices(choices);
   }
@@ -220,6 +221,40 @@ TEST_F(ChosenKernels, TheSecondDeviceTakesThoseOfTheFirst) {
                                       std::make_shared<DeviceOfItsOwn>(1, takes)};
     const runtime::RunPlan plan = runtime::plan_run(two, devices);
     EXPECT_EQ(devices[0]->kernel_choices() == devices[1]->kernel_choices(), takes);
+  }
+}
+
+// The last GPU of a group has fewer tokens of the tables, and so products that the first one has not.
+TEST_F(ChosenKernels, TheLastOfAllGroupsTakeThoseOfTheFirstThatHasThem) {
+  emulation::set_machine({.devices = 4});
+  Options split = options();
+  split.model.hidden = 32, split.model.heads = 4, split.model.sequence = 12;
+  split.transfer.vocabulary_chunk = 300;
+  split.batch.micro_batches = 4;
+  split.device.count = 4, split.device.tensor = 2;
+  for (const bool takes : {true, false}) {
+    runtime::Devices devices;
+    runtime::PeerGroups peers;
+    for (int first = 0; first < 4; first += 2) {
+      std::vector<device::Device*> members;
+      for (const int i : {first, first + 1}) {
+        const auto device = std::make_shared<DeviceOfItsOwn>(i, takes);
+        members.push_back(&device->gpu());
+        devices.push_back(device);
+      }
+      std::string reason;
+      peers.tensor.push_back(device::make_tensor_group(members, reason));
+      for (const int i : {0, 1}) members[static_cast<std::size_t>(i)]->join({peers.tensor.back(), i});
+    }
+    runtime::RunParts parts = runtime::make_parts(runtime::resolve(split), devices, peers);
+    runtime::Decisions decisions = runtime::fixed_decisions(parts);
+    const runtime::RunPlan plan(std::move(parts), std::move(decisions));
+    const auto first = devices[1]->kernel_choices(), second = devices[3]->kernel_choices();
+    int differing = 0;
+    for (const auto& [product, algorithm] : first.begin()->second) {
+      differing += second.begin()->second.at(product) != algorithm ? 1 : 0;
+    }
+    EXPECT_EQ(differing == 0, takes) << differing;
   }
 }
 
