@@ -31,9 +31,10 @@ struct OnlineSoftmax {
     }
   }
 
-  // Turns scores into weights 2^((score - highest) to_log2), and rescales sums when `highest` grows.
-  template <int kKeys, int kDim>
-  __device__ void add(Sums<kBlocks, kKeys>& scores, Sums<kBlocks, kDim>& sums, float to_log2) {
+  // Turns scores into weights 2^((score - highest) to_log2). As `highest` may have grown, rescale(m, half, factor) says
+  // what sums of former weights are to be multiplied by in the lane's row 16 m + g + 8 half.
+  template <int kKeys, typename Rescale>
+  __device__ void add(Sums<kBlocks, kKeys>& scores, float to_log2, const Rescale& rescale) {
 #pragma unroll
     for (int m = 0; m < kBlocks; ++m) {
 #pragma unroll
@@ -58,11 +59,7 @@ struct OnlineSoftmax {
           }
         }
         total[m][half] = sum;
-#pragma unroll
-        for (int n = 0; n < kDim / 8; ++n) {
-          sums.tiles[m][n][2 * half] *= factor;
-          sums.tiles[m][n][2 * half + 1] *= factor;
-        }
+        rescale(m, half, factor);
       }
     }
   }
@@ -165,7 +162,13 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
       if (j + kKeys > problem.sequence || !seen_rows.sees(own_first, j + kKeys - 1) || !seen_rows.sees(own_last, j)) {
         mask_scores(scores, seen_rows, own_first, j, -INFINITY);
       }
-      softmax.add(scores, sums, to_log2);
+      softmax.add(scores, to_log2, [&](int m, int half, float factor) {
+#pragma unroll
+        for (int n = 0; n < kDim / 8; ++n) {
+          sums.tiles[m][n][2 * half] *= factor;
+          sums.tiles[m][n][2 * half + 1] *= factor;
+        }
+      });
       if (dropout.active()) drop_weights(scores, dropout, problem, task, own_first, j);
       HeadRows::template accumulate<kBlocks, kKeys>(sums, scores, values + stage * kTile);
     }

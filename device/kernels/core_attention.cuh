@@ -89,11 +89,23 @@ struct Tile : plain::Tile<T, kDim, kTile> {
   }
 };
 
-// A kernel with its tile and its shared memory.
+// What the kernels of the backward pass of softmax read: gradients of scores are P (dP - D).
+template <typename T>
+struct SoftmaxGradient {
+  const T *dprobabilities, *probabilities;
+  const float* products;  // D = dP . P, [tasks][sequence]
+
+  __device__ float operator()(std::int64_t row, std::int64_t element) const {
+    return widen(probabilities[element]) * (widen(dprobabilities[element]) - products[row]);
+  }
+};
+
+// A kernel with its threads and its shared memory.
 template <typename Function>
 struct Part {
   Function* kernel;
   int rows;  // queries or keys that a block owns
+  unsigned int threads;
   std::size_t shared_bytes;
 
   // `heads`: tasks, or heads of keys of all sequences.
@@ -101,7 +113,7 @@ struct Part {
   void run(const char* name, const AttentionProblem& problem, std::int64_t heads, cudaStream_t stream,
            Arguments&&... arguments) const {
     const std::int64_t tiles = ceil_div(problem.sequence, rows);
-    launch(name, kernel, {static_cast<unsigned int>(tiles * heads), kThreads, shared_bytes}, stream, problem,
+    launch(name, kernel, {static_cast<unsigned int>(tiles * heads), threads, shared_bytes}, stream, problem,
            std::forward<Arguments>(arguments)...);
   }
 };
@@ -113,7 +125,7 @@ auto part_of(int tiles, int matrices, const auto& kernel_for) {
       static_cast<std::size_t>(tiles * Tiles::kElements + matrices * Tiles::kScores) * sizeof(float);
   auto* const kernel = kernel_for.template operator()<kDim, kTile>();
   allow_shared_memory(kernel, bytes);
-  return Part<std::remove_pointer_t<decltype(kernel)>>{kernel, kTile, bytes};
+  return Part<std::remove_pointer_t<decltype(kernel)>>{kernel, kTile, kThreads, bytes};
 }
 
 // The kernel of the tile that serves heads of `dim` elements, which kernel_for.operator()<kDim, kTile>() returns: with

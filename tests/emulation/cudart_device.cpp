@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tests/emulation/state.h"
+#include "tests/emulation/symbol_name.h"
 
 namespace l2l::emulation {
 namespace {
@@ -67,6 +68,13 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::fu
 std::size_t kernels_loaded() {
   const std::lock_guard lock(loaded_kernels().mutex);
   return loaded_kernels().kernels.size();
+}
+
+std::vector<std::string> names_of_loaded_kernels() {
+  const std::lock_guard lock(loaded_kernels().mutex);
+  std::vector<std::string> names;
+  for (const void* const kernel : loaded_kernels().kernels) names.push_back(symbol_name(kernel));
+  return names;
 }
 
 void unload_kernels() {

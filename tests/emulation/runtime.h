@@ -6,6 +6,8 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tests/emulation/engine.h"
 
@@ -44,6 +46,7 @@ int graphs_made();
 
 // Kernels that have been launched since the last call of unload_kernels(). Thread-safe.
 std::size_t kernels_loaded();
+std::vector<std::string> names_of_loaded_kernels();  // without parameters
 void unload_kernels();
 
 // Forgets a sticky error, which a real process cannot. Nothing may be enqueued.

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "device/host_tensor_group.h"
 #include "tests/conformance/device/device_test.h"
 #include "tests/support/trace_spans.h"
 

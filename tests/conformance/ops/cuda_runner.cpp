@@ -50,7 +50,12 @@ cuda::Context& cuda_context() {
   return made;
 }
 
-bool rounds_attention_weights(DType dtype) { return dtype != DType::f32 || cuda_context().tf32; }
+bool rounds_attention_weights(compiler::OpKind kind, DType dtype) {
+  using compiler::OpKind;
+  if (dtype == DType::f32) return cuda_context().tf32;  // q, k, v and dy as well
+  return kind == OpKind::attention || kind == OpKind::attention_backward ||
+         kind == OpKind::attention_probabilities_backward;
+}
 
 std::vector<int> variants() { return cuda_variants(); }
 

@@ -2,6 +2,8 @@
 // and without TF32, as ever.
 #include <algorithm>
 #include <functional>
+#include <optional>
+#include <tuple>
 
 #include "core/dtype.h"
 #include "device/kernels/common/dropout.h"
@@ -12,6 +14,23 @@ namespace {
 
 using compiler::OpKind;
 
+// Which input of an op of attention is qkv; none of other ops.
+std::optional<std::size_t> qkv_input(OpKind kind) {
+  switch (kind) {
+    case OpKind::attention:
+    case OpKind::attention_probabilities:
+      return 0;
+    case OpKind::attention_backward:
+    case OpKind::attention_mix:
+      return 1;
+    case OpKind::attention_probabilities_backward:
+    case OpKind::attention_mix_backward:
+      return 2;
+    default:
+      return std::nullopt;
+  }
+}
+
 // The table's, and heads that no tile fits; those of 6 elements begin on other addresses than copies take.
 const std::vector<OpCase>& attention_cases() {
   static const std::vector<OpCase> all = [] {
@@ -21,12 +40,17 @@ const std::vector<OpCase>& attention_cases() {
       cases.push_back(attention_case(DType::f32, shape));
       cases.push_back(attention_backward_case(DType::f32, shape));
     }
+    for (const AttentionCase& shape :
+         {AttentionCase{1, 50, 2, 6}, {2, 37, 3, 4, 0, 0, false}, {1, 150, 2, 100, 0, 1}}) {
+      cases.push_back(attention_probabilities_case(DType::f32, shape));
+      cases.push_back(attention_probabilities_backward_case(DType::f32, shape));
+      cases.push_back(attention_mix_case(DType::f32, shape));
+      cases.push_back(attention_mix_backward_case(DType::f32, shape));
+    }
     std::erase_if(cases, [](const OpCase& test_case) {
-      const OpKind kind = test_case.op().kind;
-      const bool attention = kind == OpKind::attention || kind == OpKind::attention_backward;
       // A logsumexp of one score may be near 0, its error is not.
       const bool one = test_case.graph.value(test_case.op().outputs.back()).shape.elements() == 1;
-      return !attention || one || test_case.graph.values[0].dtype != DType::f32;
+      return !qkv_input(test_case.op().kind) || one || test_case.graph.values[0].dtype != DType::f32;
     });
     return cases;
   }();
@@ -36,10 +60,17 @@ const std::vector<OpCase>& attention_cases() {
 // As docs/devices.md has it.
 bool fits_tensor_cores(const OpCase& test_case) {
   const auto& attributes = test_case.op().attributes;
-  const bool backward = test_case.op().kind == OpKind::attention_backward;
-  const std::int64_t width = test_case.graph.value(test_case.op().inputs[backward ? 1 : 0]).shape[1];
+  const std::size_t qkv = *qkv_input(test_case.op().kind);
+  const std::int64_t width = test_case.graph.value(test_case.op().inputs[qkv]).shape[1];
   const std::int64_t head_dim = width / (attributes.heads + 2 * compiler::kv_heads(attributes));
   return attributes.softcap == 0 && head_dim % 4 == 0 && head_dim <= 128;
+}
+
+// Whether products leave a trace: not in softmax where each row sees itself alone, its probability being 1.
+bool depends_on_products(const OpCase& test_case) {
+  const auto& [kind, attributes] = std::tie(test_case.op().kind, test_case.op().attributes);
+  const bool softmax = kind == OpKind::attention_probabilities || kind == OpKind::attention_probabilities_backward;
+  return !softmax || (attributes.sequence > 1 && attributes.window != 1);
 }
 
 Memory run_once(const OpCase& test_case, const Tensors& operands) {
@@ -64,7 +95,8 @@ TEST_P(Tf32Attention, MatchesFloat64ReferenceOnTensorCores) {
   const std::vector<std::byte> plain = run_once(test_case, operands).output_bytes();
   cuda_context().tf32 = true;
   run_checked(test_case);
-  EXPECT_EQ(plain != run_once(test_case, operands).output_bytes(), fits_tensor_cores(test_case));
+  EXPECT_EQ(plain != run_once(test_case, operands).output_bytes(),
+            fits_tensor_cores(test_case) && depends_on_products(test_case));
   cuda_context().tf32 = false;
   EXPECT_TRUE(plain == run_once(test_case, operands).output_bytes());
 }
@@ -86,6 +118,12 @@ const std::vector<OpCase>& seeded_cases() {
       const AttentionCase shape{1, 80, 2, head_dim, 0.25f, 1};
       cases.push_back(varied(attention_case(DType::f32, shape), "window9", window));
       cases.push_back(varied(attention_backward_case(DType::f32, shape), "window9", window));
+      const AttentionCase core{1, 80, 2, head_dim, 0, 1};
+      cases.push_back(varied(attention_probabilities_case(DType::f32, core), "window9", window));
+      cases.push_back(
+          varied(attention_probabilities_backward_case(DType::f32, core, /*other=*/false), "window9", window));
+      cases.push_back(varied(attention_mix_case(DType::f32, core), "window9", window));
+      cases.push_back(varied(attention_mix_backward_case(DType::f32, core), "window9", window));
     }
     return cases;
   }();
@@ -104,9 +142,10 @@ TEST_F(Tf32, MistakesAreNoticed) {
     }
     EXPECT_NE(compare(test_case, expected, run_once(test_case, coarse).read()), "") << test_case.name;
 
-    const OpCase window = varied(test_case, "", [](compiler::Attributes& attributes) { ++attributes.window; });
+    const OpCase window = varied(test_case, "", [](compiler::Attributes& attributes) { --attributes.window; });
     EXPECT_NE(compare(test_case, expected, run_once(window, operands).read()), "") << test_case.name;
 
+    if (test_case.op().attributes.probability == 0) continue;
     OpCase other_mask = test_case;
     ++other_mask.parameters.step;
     EXPECT_NE(compare(test_case, expected, run_once(other_mask, operands).read()), "") << test_case.name;

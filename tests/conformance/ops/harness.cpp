@@ -119,9 +119,17 @@ void Memory::check_guards() const {
 }
 
 bool has_rounded_weights(const OpCase& test_case) {
-  const compiler::OpKind kind = test_case.op().kind;
-  return rounds_attention_weights(test_case.graph.values[0].dtype) &&
-         (kind == compiler::OpKind::attention || kind == compiler::OpKind::attention_backward);
+  switch (const compiler::OpKind kind = test_case.op().kind) {
+    case compiler::OpKind::attention:
+    case compiler::OpKind::attention_backward:
+    case compiler::OpKind::attention_probabilities:
+    case compiler::OpKind::attention_probabilities_backward:
+    case compiler::OpKind::attention_mix:
+    case compiler::OpKind::attention_mix_backward:
+      return rounds_attention_weights(kind, test_case.graph.values[0].dtype);
+    default:
+      return false;
+  }
 }
 
 namespace {

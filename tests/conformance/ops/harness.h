@@ -40,9 +40,9 @@ class Memory {
   std::vector<Block> blocks_;
 };
 
-// Whether this backend's attention in `dtype` rounds probabilities and their gradients for its products (tensor cores,
-// tile registers).
-bool rounds_attention_weights(DType dtype);
+// Whether this backend's kernels for `kind`, a kind of attention, round what they compute in `dtype` on the way to
+// their results for products: probabilities, gradients of scores (tensor cores, tile registers).
+bool rounds_attention_weights(compiler::OpKind kind, DType dtype);
 
 // Whether that concerns the case. Then rows count for themselves: an element's error is held against the typical size
 // of its own row, too, since the first keys of causal attention have far larger gradients than the others.

@@ -6,7 +6,10 @@
 
 namespace l2l::test {
 
-bool rounds_attention_weights(DType dtype) { return dtype == DType::bf16 && device::kernels::has_tiles(); }
+bool rounds_attention_weights(compiler::OpKind kind, DType dtype) {
+  const bool fused = kind == compiler::OpKind::attention || kind == compiler::OpKind::attention_backward;
+  return fused && dtype == DType::bf16 && device::kernels::has_tiles();
+}
 
 std::vector<int> variants() { return {1, 2, 3, 4}; }
 

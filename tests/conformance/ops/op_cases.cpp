@@ -49,6 +49,7 @@ constexpr AttentionCase kCoreAttentionCases[] = {{3, 1, 5, 8},
                                                  {1, 49, 4, 20, 0, 2, false},
                                                  {1, 70, 4, 128, 0, 1},
                                                  {1, 257, 2, 64, 0, 1},
+                                                 {1, 264, 1, 96},
                                                  {1, 40, 2, 150, 0, 1, false}};
 
 void add_matmuls(std::vector<OpCase>& cases, DType dtype) {
@@ -192,7 +193,8 @@ void add_scores(std::vector<OpCase>& cases, DType dtype) {
       cases.push_back(varied(attention_case(dtype, shape), name, vary));
       cases.push_back(varied(attention_backward_case(dtype, shape), name, vary));
     }
-    for (const AttentionCase& shape : {AttentionCase{2, 33, 4, 16, 0, 2}, {1, 100, 2, 24, 0, 1}}) {
+    for (const AttentionCase& shape :
+         {AttentionCase{2, 33, 4, 16, 0, 2}, {1, 100, 2, 24, 0, 1}, {1, 264, 2, 64, 0, 1}}) {
       cases.push_back(varied(attention_probabilities_case(dtype, shape), name, vary));
       cases.push_back(varied(attention_probabilities_backward_case(dtype, shape), name, vary));
       cases.push_back(varied(attention_mix_case(dtype, shape), name, vary));
@@ -325,7 +327,9 @@ void add_core_attention(std::vector<OpCase>& cases, DType dtype) {
     cases.push_back(attention_mix_case(dtype, shape));
     cases.push_back(attention_mix_backward_case(dtype, shape));
   }
-  cases.push_back(attention_probabilities_backward_case(dtype, {2, 33, 4, 16, 0, 2}, /*other=*/false));
+  for (const AttentionCase& shape : {AttentionCase{2, 33, 4, 16, 0, 2}, {1, 257, 2, 64, 0, 1}}) {
+    cases.push_back(attention_probabilities_backward_case(dtype, shape, /*other=*/false));
+  }
 }
 
 void add_losses(std::vector<OpCase>& cases, DType dtype) {
