@@ -196,7 +196,8 @@ void PacedDevice::meet(PacedStream& stream) {
   const Clock::time_point own = std::max(stream.end, Clock::now());
   Clock::time_point last = own;
   lock.unlock();
-  member_.group->exchange(member_.index, reinterpret_cast<const std::byte*>(&own), [&](const auto& all) {
+  auto& group = static_cast<HostTensorGroup&>(*member_.group);
+  group.exchange(member_.index, reinterpret_cast<const std::byte*>(&own), [&](const auto& all) {
     for (const std::byte* other : all) last = std::max(last, *reinterpret_cast<const Clock::time_point*>(other));
   });
   lock.lock();

@@ -24,7 +24,7 @@
 #include "device/device.h"
 #include "device/mapped_memory.h"
 #include "device/stream_track.h"
-#include "device/tensor_group.h"
+#include "device/host_tensor_group.h"
 
 namespace l2l::device {
 
