@@ -194,8 +194,8 @@ class Device {
                       const LaunchParameters& parameters) = 0;
 
   // Programs compiled from now on may have shares of split layers (compiler::Shard), which they compute together with
-  // the group's other members (device/tensor_group.h). Before anything is compiled. Throws BadInput where the device
-  // cannot.
+  // the group's other members (device/tensor_group.h). While it is idle, and on the thread that compiles; programs that
+  // are there already stay in the group that they were compiled for. Throws BadInput where the device cannot.
   virtual void join(const TensorMember& member);
 
   // Waits on the calling thread. Rethrows a stored failure.

@@ -16,6 +16,9 @@ class TensorGroup {
  public:
   virtual ~TensorGroup() = default;
   virtual int members() const = 0;
+  // For measuring what a share of a layer takes one device: a group of one device that gets what it gives, for each
+  // member, and waits for nobody. Programs compute something else so.
+  virtual std::shared_ptr<TensorGroup> alone() const = 0;
   // For a run that has failed on some device, for which the others would wait for ever; `cause`, where it is known, is
   // what waiting for them then throws. Only the first call counts.
   virtual void abort(std::exception_ptr cause = nullptr) noexcept = 0;

@@ -203,9 +203,7 @@ void Trainer::Implementation::start(const LoadProgress& loading) {
   if (watchdog) watchdog->set_limits(*hang_limits(visit(prediction.step_ms)));
 }
 
-// What devices over which layers are split do together cannot be measured on one of them.
 StepPrediction Trainer::Implementation::predict(runtime::MeasuringSession* session) const {
-  if (plan.execution.tensor > 1) return {.missing = {"layers that are split over devices (device.tensor)"}};
   runtime::Calibration calibration;
   return runtime::predict_step(plan, calibration, session);
 }
@@ -345,7 +343,6 @@ int Trainer::ranks() const { return implementation_->ranks.count(); }
 StepPrediction Trainer::check_prediction() {
   Implementation& self = *implementation_;
   if (self.engine) throw Error("check_prediction(): call it before prepare() and before the first step");
-  if (self.plan.execution.tensor > 1) throw BadInput("check_prediction(): takes whole layers (device.tensor = 1)");
   if (!self.list.empty()) throw BadInput("check_prediction(): takes a model whose layers are fixed (model.reserve)");
   runtime::Calibration calibration;
   runtime::MeasuringSession thorough = self.measuring.thoroughly();

@@ -20,12 +20,14 @@ Bytes received_from_each(const Graph& graph, const Op& op) {
 
 }  // namespace
 
+Bytes received_bytes(const Graph& graph, const Op& op) {
+  const auto others = static_cast<Bytes>(op.attributes.shard.count - 1);
+  return others > 0 ? others * received_from_each(graph, op) : 0;
+}
+
 Bytes received_bytes(const Graph& graph) {
   Bytes bytes = 0;
-  for (const Op& op : graph.ops) {
-    const auto others = static_cast<Bytes>(op.attributes.shard.count - 1);
-    if (others > 0) bytes += others * received_from_each(graph, op);
-  }
+  for (const Op& op : graph.ops) bytes += received_bytes(graph, op);
   return bytes;
 }
 

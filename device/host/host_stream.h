@@ -114,7 +114,7 @@ struct HostShared {
   std::mutex streams_mutex;
   std::vector<HostStream*> streams;  // guarded by streams_mutex
   Trace* trace = nullptr;            // guarded by streams_mutex
-  TensorMember tensor;               // constant once something is compiled
+  TensorMember tensor;               // of the thread that compiles
 };
 
 // Thread-safe.

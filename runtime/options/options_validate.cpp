@@ -332,7 +332,6 @@ void check_tensor_parallel(const Options& options) {
   refuse(options.batch.parts > 0, "batch.parts");
   refuse(options.transfer.vocabulary_chunk > 0 && options.transfer.vocabulary_chunk < options.model.vocabulary,
          "transfer.vocabulary_chunk below model.vocabulary");
-  refuse(options.recompute.policy == "budget" || options.recompute.budget > 0, "recompute.budget");
   refuse(options.batch.micro_batch == BatchOptions::kChosen, "batch.micro_batch = \"auto\"");
 }
 

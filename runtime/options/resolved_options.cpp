@@ -248,7 +248,7 @@ std::unique_ptr<Samples> validation_samples(const ResolvedOptions& options, cons
 
 std::string resolved_policy(const Options& options) {
   const RecomputeOptions& recompute = options.recompute;
-  const bool has_no_choice = recompute.budget > 0 || options.rebuilds_inputs() || options.device.tensor > 1;
+  const bool has_no_choice = recompute.budget > 0 || options.rebuilds_inputs();
   return recompute.policy == "budget" || (recompute.policy == "auto" && has_no_choice) ? "full" : recompute.policy;
 }
 

@@ -101,6 +101,17 @@ models::Model with_policies(models::Model shorter, const models::Model& whole, D
   return with_policies(std::move(shorter), decisions);
 }
 
+Decisions of_share(Decisions decisions, const compiler::Shard& shard) {
+  for (BlockPolicy& policy : decisions.policies) {
+    for (Graph* const graph : {&policy.visits.forward, &policy.visits.backward}) {
+      for (compiler::Op& op : graph->ops) {
+        if (op.attributes.shard.count > 1) op.attributes.shard = shard;
+      }
+    }
+  }
+  return decisions;
+}
+
 void verify(const Decisions& decisions, const models::Model& model) {
   if (decisions.policies.empty()) return;
   std::set<std::pair<int, int>> seen;  // type and policy

@@ -44,6 +44,8 @@ models::Model with_policies(models::Model model, const Decisions& decisions);
 // The same for a model of shorter sequences: its blocks keep and recompute the same values. `whole`: the model, without
 // policies, that the decisions are for.
 models::Model with_policies(models::Model shorter, const models::Model& whole, Decisions decisions);
+// For the model of another device over which layers are split: its programs are the same ones, of its shares.
+Decisions of_share(Decisions decisions, const compiler::Shard& shard);
 // Throws Error where plans of the policies' graphs (compiler/remat/verifier.h) do not compute what the plain ones of
 // the block do.
 void verify(const Decisions& decisions, const models::Model& model);

@@ -17,7 +17,11 @@ RunPlan::RunPlan(RunParts parts, Decisions made) : RunParts(std::move(parts)), d
   for (models::Model& shorter_model : shorter) {
     shorter_model = with_policies(std::move(shorter_model), model, decisions);
   }
-  for (models::Model& other : others) other = with_policies(std::move(other), model, decisions);
+  for (models::Model& other : others) {
+    const Decisions its = of_share(decisions, other.shard);
+    verify(its, other);
+    other = with_policies(std::move(other), its);
+  }
   model = with_policies(std::move(model), decisions);
   execution.placements = decisions.placements;
   compile_programs();

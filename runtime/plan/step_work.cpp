@@ -39,7 +39,8 @@ class Counter {
   }
 
   void drain(VisitWork& visit) const {
-    const transfer::GradientSlices slices = execution_.gradient_slices(model_.layout.gradient_elements(visit.layer));
+    const transfer::GradientSlices slices =
+        execution_.gradient_slices(model_.device_layout().gradient_elements(visit.layer));
     visit.gradients = {slices.brought(0), 1};
     if (!execution_.sums) return;
     visit.summed = programs_.of(visit.layer).sum.get();

@@ -171,7 +171,8 @@ double wire_seconds(const RunParts& parts, StepCosts& costs, LayerIndex layer) {
 
 // Of a block's gradients to the host, or of their slice's exchange and its sums.
 double gradient_seconds(const RunParts& parts, StepCosts& costs, LayerIndex layer) {
-  const transfer::GradientSlices slices = parts.execution.gradient_slices(parts.model.layout.gradient_elements(layer));
+  const transfer::GradientSlices slices =
+      parts.execution.gradient_slices(parts.model.device_layout().gradient_elements(layer));
   return costs.exchange(slices.received()).seconds + costs.copy(Direction::to_host, slices.brought(0)).seconds;
 }
 
@@ -239,8 +240,8 @@ Candidates block_candidates(const RunParts& parts, StepCosts& costs) {
   }
   Candidates candidates;
   for (auto& [type, its] : blocks) candidates.types.push_back(candidates_of(parts, costs, std::move(its)));
-  const auto programs =
-      compile(parts.devices, parts.model, parts.execution.gradients, parts.execution.parts, parts.execution.summing());
+  const auto programs = compile(parts.first_members(), parts.model, parts.execution.gradients, parts.execution.parts,
+                                parts.execution.summing());
   candidates.scratch = scratch_of(parts.model, programs, Blocks::without);
   if (parts.options.chooses_micro_batch) {
     candidates.seconds_elsewhere = seconds_elsewhere(parts, costs, *programs.front());

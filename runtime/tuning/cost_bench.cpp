@@ -78,6 +78,22 @@ Cost least_of(const std::vector<Cost>& rounds) {
                            [](const Cost& a, const Cost& b) { return a.seconds < b.seconds; });
 }
 
+// The first device of a group, for what is compiled and launched in its life.
+class OutsideItsGroup {
+ public:
+  OutsideItsGroup(device::Device& device, std::shared_ptr<device::TensorGroup> group)
+      : device_(device), group_(std::move(group)) {
+    device_.join({group_->alone(), 0});
+  }
+  OutsideItsGroup(const OutsideItsGroup&) = delete;
+  OutsideItsGroup& operator=(const OutsideItsGroup&) = delete;
+  ~OutsideItsGroup() { device_.join({group_, 0}); }
+
+ private:
+  device::Device& device_;
+  const std::shared_ptr<device::TensorGroup> group_;
+};
+
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 }  // namespace
@@ -120,9 +136,16 @@ Cost StepCosts::Bench::repeat(const std::function<Cost(int count)>& time, Effort
 StepCosts::Bench::Lane StepCosts::Bench::one_thread() {
   if (!one_thread_) {
     one_thread_ = device::open_device({.kind = "host", .threads = 1});
+    if (parts_.execution.tensor > 1) one_thread_->join({parts_.peers.tensor.front()->alone(), 0});
     one_stream_ = one_thread_->create_stream("calibration");
   }
   return {*one_thread_, *one_stream_};
+}
+
+Cost StepCosts::Bench::launch(const compiler::Graph& graph, LayerIndex layer, Effort effort) {
+  std::optional<OutsideItsGroup> outside;
+  if (parts_.execution.tensor > 1) outside.emplace(device_, parts_.peers.tensor.front());
+  return launch(*device_.compile(graph), layer, effort);
 }
 
 Cost StepCosts::Bench::launch(const device::Executable& program, LayerIndex layer, Effort effort) {

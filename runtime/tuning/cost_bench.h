@@ -17,6 +17,9 @@ class StepCosts::Bench {
   // Processor time of programs that run on the host's cores: that of one thread, which waits for no other, unless that
   // takes too long for the effort.
   Cost launch(const device::Executable& program, LayerIndex layer, Effort effort);
+  // Of a graph, which is compiled. One of a share of a layer is measured without the other devices: the same bytes are
+  // moved and added, and nobody is waited for.
+  Cost launch(const compiler::Graph& graph, LayerIndex layer, Effort effort);
   Cost zero(Bytes bytes, Effort effort);
   Cost copy(Direction direction, Bytes bytes, Effort effort);
   Cost of_peers(device::PeerCall call, Bytes received, Effort effort);

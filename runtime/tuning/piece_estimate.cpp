@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/ir/exchanges.h"
+
 namespace l2l::runtime {
 namespace {
 
@@ -18,8 +20,11 @@ double elements(const Graph& graph, compiler::ValueId id) {
   return static_cast<double>(graph.value(id).shape.elements());
 }
 
+// Operands, and what comes from other devices. A sum over devices reads of them as much as it leaves of its own
+// operand.
 double bytes(const Graph& graph, const Op& op) {
-  double sum = 0;
+  const bool reads_others = op.kind != OpKind::reduce_scatter_rows;
+  double sum = reads_others ? static_cast<double>(compiler::received_bytes(graph, op)) : 0;
   for (const auto& operands : {op.inputs, op.outputs}) {
     for (const auto id : operands) sum += static_cast<double>(graph.value(id).bytes());
   }

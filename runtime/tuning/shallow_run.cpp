@@ -50,14 +50,19 @@ Options shallower(const RunParts& parts, Bytes state) {
 
 RunPlan shallower_plan(const RunParts& parts, const Options& options, const Decisions& decisions, Devices devices) {
   const auto blocks = parts.model.blocks() - static_cast<int>(parts.options.model.layers - options.model.layers);
-  return RunPlan(make_parts(resolve(options), std::move(devices)), resampled(decisions, blocks));
+  PeerGroups peers = peers_of(parts, devices);
+  return RunPlan(make_parts(resolve(options), std::move(devices), std::move(peers)), resampled(decisions, blocks));
 }
 
-RunPlan plain_plan(Options options, Devices devices) {
+PeerGroups peers_of(const RunParts& parts, const Devices& devices) {
+  return devices.empty() ? PeerGroups() : parts.peers;
+}
+
+RunPlan plain_plan(Options options, Devices devices, PeerGroups peers) {
   options.recompute = {.policy = "full"};
   options.transfer.resident_layers = TransferOptions::kChosen;
   if (!options.rebuilds_inputs()) options.transfer.stash = "host";
-  RunParts parts = make_parts(resolve(options), std::move(devices));
+  RunParts parts = make_parts(resolve(options), std::move(devices), std::move(peers));
   Decisions decisions = fixed_decisions(parts);
   return RunPlan(std::move(parts), std::move(decisions));
 }

@@ -15,8 +15,11 @@ Options shallower(const RunParts& parts, Bytes state = Bytes{1} << 30);
 // The plan of `options`, those of shallower(), in which blocks do what those at about their place in the whole model
 // do. `devices`: none to open those of the options.
 RunPlan shallower_plan(const RunParts& parts, const Options& options, const Decisions& decisions, Devices devices = {});
-// The plan of `options` with blocks that keep their inputs alone, on the host, unless they rebuild these.
-RunPlan plain_plan(Options options, Devices devices = {});
+// The plan of `options` with blocks that keep their inputs alone, on the host, unless they rebuild these. `peers`: the
+// devices as groups, where they are in some.
+RunPlan plain_plan(Options options, Devices devices = {}, PeerGroups peers = {});
+// The groups that these devices are in: of those of `parts` theirs, of none, which are still to be opened, none.
+PeerGroups peers_of(const RunParts& parts, const Devices& devices);
 
 // Seconds of a step, the median over some seconds, or, when the effort is brief, of a few steps: allocates the plan
 // whole, draws tokens, trains it, and frees all. Its devices must be idle. Throws OutOfMemory when it does not fit.

@@ -70,6 +70,7 @@ std::string text_of(const Graph& graph) {
          << a.probability << " " << a.heads << " " << a.kv_heads << " " << a.sequence << " " << a.vocabulary;
     if (a.custom.op) text << " " << a.custom.op->name << " " << a.custom.op->version << " " << a.columns;
     if (a.word_element != WordElement::whole) text << " of type " << static_cast<int>(a.word_element);
+    if (a.shard.count > 1) text << " one of " << a.shard.count;
     if (a.window > 0 || a.softcap > 0 || a.gelu) text << " " << a.window << (a.softcap > 0) << a.gelu;
     if (a.dims != compiler::Attributes().dims) {
       for (const std::int64_t dim : a.dims) text << " " << dim;
@@ -204,14 +205,15 @@ StepCosts::Figure StepCosts::figure_of(const Graph& graph, Effort effort) const 
 }
 
 Cost StepCosts::launch(const device::Executable& program, LayerIndex layer, Effort effort) {
-  return look_up(figure_of(program.program().graph, effort),
-                 [&](Bench& bench, Effort chosen) { return bench.launch(program, layer, chosen); });
+  return look_up(figure_of(program.program().graph, effort), [&](Bench& bench, Effort chosen) {
+    const bool whole = parts_.execution.tensor == 1;
+    return whole ? bench.launch(program, layer, chosen) : bench.launch(program.program().graph, layer, chosen);
+  });
 }
 
 Cost StepCosts::launch(const Graph& graph, LayerIndex layer, Effort effort) {
-  return look_up(figure_of(graph, effort), [&](Bench& bench, Effort chosen) {
-    return bench.launch(*parts_.device->compile(graph), layer, chosen);
-  });
+  return look_up(figure_of(graph, effort),
+                 [&](Bench& bench, Effort chosen) { return bench.launch(graph, layer, chosen); });
 }
 
 Cost StepCosts::zero(Bytes bytes) {

@@ -18,7 +18,7 @@ Options measured_options(const RunParts& parts) {
   // Of one rank, whose share may have fewer microbatches than the minibatch has parts.
   options.batch.parts = 0;
   options.batch.micro_batches =
-      options.device.count * std::min<std::int64_t>(parts.options.device_microbatches(), kMicrobatches);
+      options.device.groups() * std::min<std::int64_t>(parts.options.device_microbatches(), kMicrobatches);
   if (options.model.vocabulary > kVocabulary) {
     options.model.vocabulary = kVocabulary;
     options.data.mask_token = -1;
@@ -34,7 +34,7 @@ StepRatios::StepRatios(const RunParts& parts, Options options, Calibration& cali
       session_(session),
       options_(std::move(options)),
       devices_(!session.thorough() && parts.device->uses_host_memory() ? parts.devices : Devices()),
-      plain_(plain_plan(options_, devices_)),
+      plain_(plain_plan(options_, devices_, peers_of(parts, devices_))),
       plain_name_(name_of_step(plain_)) {}
 
 std::string StepRatios::name_of_step(const RunPlan& run) const {

@@ -569,6 +569,40 @@ TEST_P(SplitOps, AreRefusedOnADeviceWithAnotherShare) {
   EXPECT_THROW(graph_of({count_, count_}), BadInput);
 }
 
+// For measuring: what others would give is what the device gives itself, and nobody is waited for.
+TEST_P(SplitOps, RunOnOneDeviceWithItsOwnRows) {
+  HostDevice device(1, 0);
+  device.join({HostTensorGroup(count_).alone(), 0});
+  GraphBuilder graph("there and back");
+  const ValueId x = graph.bound(Region::input, "x", DType::f32, {own_rows_, kHidden});
+  const ValueId all = graph.apply(OpKind::all_gather_rows, {x}, {.shard = {count_, 0}});
+  graph.place(all, Region::output);
+  const ValueId sums_of_own = graph.apply(OpKind::reduce_scatter_rows, {all}, {.shard = {count_, 0}});
+  graph.place(sums_of_own, Region::output, graph.value(all).bytes());
+  const auto program = device.compile(graph.finish());
+  const auto stream = device.create_stream("compute");
+  Floats own(static_cast<std::size_t>(own_rows_ * kHidden));
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] = static_cast<float>(i);
+  RegionMemory memory;
+  memory.set(Region::input, own);
+  Bindings bindings;
+  for (const Region region : {Region::input, Region::output, Region::scratch}) {
+    auto& bytes = memory.bytes[static_cast<std::size_t>(region)];
+    bytes.resize(region == Region::scratch ? program->program().scratch_bytes
+                                           : program->program().graph.region_bytes(region));
+    bindings[region] = {bytes.data(), bytes.size()};
+  }
+  device.launch(*stream, *program, bindings, {});
+  device.synchronize(*stream);
+  const Floats results = memory.floats(Region::output);  // all rows, and the sums behind them
+  for (std::int64_t i = 0; i < count_; ++i) {
+    EXPECT_EQ(rows_of(results, kHidden, i * own_rows_, own_rows_), own) << i;
+  }
+  Floats sums = own;
+  for (float& sum : sums) sum *= static_cast<float>(count_);
+  EXPECT_EQ(rows_of(results, kHidden, count_ * own_rows_, own_rows_), sums);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, SplitOps, ::testing::Values(2, 3, 4), ::testing::PrintToStringParamName());
 
 }  // namespace

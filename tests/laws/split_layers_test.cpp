@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "core/fault_point.h"
+#include "l2l/errors.h"
+#include "runtime/plan_run.h"
 #include "tests/laws/gradients.h"
 #include "tests/laws/small_run.h"
 #include "tests/support/refusal.h"
@@ -169,6 +172,88 @@ TEST(SplitLayers, HaveTheSameBitsHoweverTheyRun) {
                                {"three slots", [](Options& o) { o.transfer.prefetch = 2; }},
                                {"weights that stay", [](Options& o) { o.transfer.resident_layers = 1; }}});
   }
+}
+
+// What is chosen is chosen once, by measurements of the first device's share, for all devices: it changes no bit and
+// takes the memory that the contract states.
+class SplitLayersChoose : public ::testing::Test {
+ protected:
+  SplitLayersChoose() : before_(std::getenv("L2L_CALIBRATION") == nullptr ? "" : std::getenv("L2L_CALIBRATION")) {
+    setenv("L2L_CALIBRATION", (run_.folder() / "calibration.json").c_str(), 1);
+  }
+  ~SplitLayersChoose() override { setenv("L2L_CALIBRATION", before_.c_str(), 1); }
+
+  static Record record(const Options& options, MemoryContract* contract = nullptr) {
+    Trainer trainer(options, {.seconds = 2});
+    if (contract != nullptr) *contract = trainer.contract();
+    const Record record = testing::record_of(trainer, kSteps);
+    EXPECT_EQ(trainer.device_peak_bytes(), trainer.contract().device_bytes);
+    return record;
+  }
+
+  const SmallRun run_;
+  const std::string before_;
+};
+
+TEST_F(SplitLayersChoose, WhatFitsWithTheSameBits) {
+  for (const char* const family : {"gpt2", "llama_kv1"}) {
+    for (const std::int64_t tensor : {2, 4}) {
+      Options options = options_of(run_, tensor, family), least = options, most = options;
+      least.transfer.stash = "host";
+      most.transfer.stash = "device";
+      most.recompute.policy = "none";
+      const Bytes low = Trainer(least).contract().device_bytes, high = Trainer(most).contract().device_bytes;
+      ASSERT_LT(low, high);
+      const Record expected = record(options);
+      options.recompute.policy = "auto";
+      for (const Bytes fourths : {0, 2, 4}) {
+        options.device.memory = low + (high - low) * fourths / 4;
+        MemoryContract contract;
+        EXPECT_EQ(record(options, &contract), expected) << family << ", " << tensor << ", " << fourths;
+        EXPECT_LE(contract.device_bytes, options.device.memory);
+        EXPECT_FALSE(contract.recomputation.empty());
+      }
+      options.device.memory = low - 1;
+      EXPECT_THROW(Trainer{options}, OutOfMemory);
+    }
+  }
+}
+
+TEST_F(SplitLayersChoose, ProgramsOfAllDevicesWithinABudget) {
+  const auto scratch_of_blocks = [](const Options& options) {
+    std::vector<Bytes> scratch;  // by device
+    const runtime::RunPlan plan = runtime::plan_run(options);
+    for (const auto& programs : plan.programs) {
+      scratch.push_back(programs->of(plan.model.block(1)).backward->program().scratch_bytes);
+    }
+    return scratch;
+  };
+  for (const char* const family : {"gpt2", "llama_kv2"}) {
+    Options options = options_of(run_, 4, family);
+    options.recompute.policy = "full";
+    const Record expected = record(options);
+    options.recompute.budget = 1;
+    const std::string said = testing::refusal([&] { Trainer trainer(options); });
+    const auto begin = said.find("needs ");
+    ASSERT_NE(begin, std::string::npos) << said;
+    options.recompute.budget = std::stoll(said.substr(said.find('(', begin) + 1));
+    EXPECT_EQ(record(options), expected) << family;
+    const auto budget = static_cast<Bytes>(options.recompute.budget);
+    for (const Bytes bytes : scratch_of_blocks(options)) EXPECT_LE(bytes, budget) << family;
+    options.recompute.budget = 0;
+    for (const Bytes bytes : scratch_of_blocks(options)) EXPECT_GT(bytes, budget) << family << ": the budget binds";
+  }
+}
+
+// Programs of one share do not do for another: dropout draws by the number of a row.
+TEST(SplitLayers, HaveDecisionsOfTheirShares) {
+  const SmallRun run;
+  const runtime::RunParts parts = runtime::make_parts(runtime::resolve(options_of(run, 2)));
+  const runtime::Decisions decisions = runtime::uniform_policy(parts.model, compiler::remat::Policy::min_cut);
+  const models::Model& other = parts.others.front();
+  EXPECT_NO_THROW(runtime::verify(runtime::of_share(decisions, other.shard), other));
+  EXPECT_NE(testing::refusal([&] { runtime::verify(decisions, other); }).find("the programs are wrong"),
+            std::string::npos);
 }
 
 TEST(SplitLayers, GroupsOfDevicesShareTheMinibatch) {
@@ -407,7 +492,6 @@ TEST(SplitLayers, RefuseWhatIsNotBuilt) {
   expect(refusal([](Options& o) { o.model.heads = 1; }), "1 heads (model.heads) cannot be split over 2 devices");
   expect(refusal([](Options& o) { o.lora.rank = 2; }), "it has adapters (lora.rank)");
   expect(refusal([](Options& o) { o.model.reversible = "fixed"; }), "model.reversible is set");
-  expect(refusal([](Options& o) { o.recompute.budget = 1 << 20; }), "recompute.budget is not built");
   expect(refusal([](Options& o) { o.batch.parts = 2; }), "batch.parts is not built");
   Trainer trainer(options_of(run, 2));
   const std::vector<std::int32_t> tokens{1, 2, 3};

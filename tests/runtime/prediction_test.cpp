@@ -10,6 +10,7 @@
 
 #include "collectives/paced.h"
 #include "collectives/threads.h"
+#include "compiler/ir/graph.h"
 #include "device/forwarding_device.h"
 #include "device/open.h"
 #include "device/paced/paced_device.h"
@@ -85,6 +86,20 @@ TEST(StepWork, IsWhatARunCounts) {
           count_work(options);
         }
       }
+    }
+  }
+}
+
+// Of the first device of those over which layers are split.
+TEST(StepWork, OfSplitLayersIsWhatARunCounts) {
+  for (const char* const execution : {"relay", "resident"}) {
+    for (const char* const stash : {"host", "device"}) {
+      SCOPED_TRACE(std::string(execution) + ", stash " + stash);
+      Options options = small_options();
+      options.device.execution = execution;
+      options.transfer.stash = stash;
+      options.device.count = options.device.tensor = 2;
+      count_work(options);
     }
   }
 }
@@ -534,6 +549,65 @@ TEST(Prediction, OnTheHostCoresAreShared) {
   EXPECT_LE(exposed, 1.001 * *prediction.step_ms);
   EXPECT_TRUE(prediction.state_in_caches);
   EXPECT_FALSE(prediction.memory_gb_per_second) << "says nothing of a state that is in caches";
+}
+
+Options split_options() {
+  Options options = small_options();
+  options.model.hidden = 128;
+  options.model.sequence = 64;
+  options.device.count = options.device.tensor = 2;
+  options.device.threads = 1;
+  return options;
+}
+
+// Pieces are measured on one device, which waits for no other; attempts, since others use the cores.
+TEST(Prediction, ThePredictedStepOfSplitLayersIsTheStep) {
+  L2L_NEEDS_TRUE_TIMES();
+  double ratio = 0;
+  for (int attempt = 0; attempt < 3 && std::abs(ratio - 1) > 0.25; ++attempt) {
+    const TemporaryFolder folder;
+    Calibration calibration(folder / "calibration.json", "test");
+    const RunPlan plan = plan_run(split_options());
+    MeasuringSession session({.seconds = Measuring::kThorough});
+    const StepPrediction prediction = check_prediction(plan, calibration, session);
+    ASSERT_TRUE(prediction.step_ms);
+    EXPECT_TRUE(prediction.missing.empty());
+    ratio = *prediction.step_ms / prediction.measured_ms.value();
+  }
+  EXPECT_NEAR(ratio, 1, 0.25);
+}
+
+// The devices are members of their group as before, so that steps can follow.
+TEST(Prediction, MeasuringLeavesSplitLayersTogether) {
+  const TemporaryFolder folder;
+  Calibration calibration(folder / "calibration.json", "test");
+  const RunPlan plan = plan_run(split_options());
+  const auto loss = [&](const RunPlan& run) {
+    Engine engine(run, nullptr);
+    engine.minibatch().draw(run.model);
+    return engine.train(0, 1e-3).loss_sum;
+  };
+  const double before = loss(plan);
+  EXPECT_TRUE(predict_thoroughly(plan, calibration).step_ms);
+  EXPECT_EQ(loss(plan), before);
+  EXPECT_EQ(loss(RunPlan(plan, plan.decisions)), before) << "compiled after";
+}
+
+// What devices get from each other takes time, too.
+TEST(Prediction, EstimatesCountWhatIsExchanged) {
+  const auto seconds_of = [](std::int32_t devices, compiler::OpKind kind) {
+    compiler::GraphBuilder graph("exchange");
+    const bool gathers = kind == compiler::OpKind::all_gather_rows;
+    const auto x = graph.bound(compiler::Region::input, "x", DType::f32, {gathers ? 1024 / devices : 1024, 1024});
+    graph.place(graph.apply(kind, {x}, {.shard = {devices, 0}}), compiler::Region::output);
+    return work_of(graph.finish())[static_cast<std::size_t>(PieceSort::memory)];
+  };
+  constexpr double kAll = 4.0 * (1 << 20) / 1e10;  // seconds at the nominal rate
+  for (const std::int32_t devices : {2, 4, 8}) {
+    const double share = kAll / devices;
+    EXPECT_NEAR(seconds_of(devices, compiler::OpKind::all_gather_rows), 2 * kAll, 1e-5) << "all read, all written";
+    EXPECT_NEAR(seconds_of(devices, compiler::OpKind::reduce_scatter_rows), kAll + share, 1e-5) << devices;
+  }
 }
 
 // A model of one block is its own shallower one, so that its step is what the calibration says. What all tests need is

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "device/kernels/common/check.h"
 #include "device/kernels/common/operands.h"
 #include "device/tensor_group.h"
 
@@ -18,6 +19,8 @@ class GpuTensorGroup : public TensorGroup {
     int member, first, count;
   };
 
+  std::shared_ptr<TensorGroup> alone() const final;
+
   // Enqueues on `stream`, of that member's GPU. Slice k of `whole` becomes what the k-th of them gives, `slice` bytes,
   // apart from `whole`. A call may block until the others have made theirs. Throws DeviceError, and after abort() the
   // cause.
@@ -26,6 +29,30 @@ class GpuTensorGroup : public TensorGroup {
   virtual void all_to_all(Place place, const std::byte* sent, std::byte* received, Bytes slice,
                           cudaStream_t stream) = 0;
 };
+
+// GpuTensorGroup::alone(): the GPU copies what the others would give from itself.
+class LoneGpuGroup final : public GpuTensorGroup {
+ public:
+  explicit LoneGpuGroup(int members) : members_(members) {}
+
+  int members() const override { return members_; }
+  void all_gather(Place place, const std::byte* given, std::byte* whole, Bytes slice, cudaStream_t stream) override {
+    for (int k = 0; k < place.count; ++k) copy(given, whole + static_cast<Bytes>(k) * slice, slice, stream);
+  }
+  void all_to_all(Place place, const std::byte* sent, std::byte* received, Bytes slice, cudaStream_t stream) override {
+    copy(sent, received, static_cast<Bytes>(place.count) * slice, stream);
+  }
+  void abort(std::exception_ptr) noexcept override {}
+
+ private:
+  static void copy(const std::byte* from, std::byte* to, Bytes bytes, cudaStream_t stream) {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync");
+  }
+
+  int members_;
+};
+
+inline std::shared_ptr<TensorGroup> GpuTensorGroup::alone() const { return std::make_shared<LoneGpuGroup>(members()); }
 
 // Of an op. Immutable. Of an op of a whole layer: the device alone.
 class TensorExchange {
