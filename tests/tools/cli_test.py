@@ -472,7 +472,8 @@ class Cli(ToolTest):
         self.assertEqual(plan["device_bytes"], summary["predicted_device_bytes"])
         self.assertEqual(plan["pinned_bytes"], summary["pinned_bytes"])
         if not SANITIZED:
-            self.assertLess(abs(plan["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02)
+            # Both count their own process, of which less code is in memory in one than in the other.
+            self.assertLess(abs(plan["host_bytes"] - summary["predicted_host_bytes"]), 2**20)
 
 
 class Prediction(ToolTest):
