@@ -22,9 +22,9 @@
 
 #include "core/trace.h"
 #include "device/device.h"
+#include "device/host_tensor_group.h"
 #include "device/mapped_memory.h"
 #include "device/stream_track.h"
-#include "device/host_tensor_group.h"
 
 namespace l2l::device {
 

@@ -19,9 +19,9 @@ constexpr Bytes kBytesPerTensor = 2600;
 // Pages of code, libraries and stacks that a run touches after this was written: 0.6 to 1.0 MiB by
 // tools/host_memory_check.py.
 constexpr Bytes kBytesTouchedLater = 832 * kKiB;
-// What a stream of a host device costs: its queue and the stack of its thread; a thread that serves a device alone, such
-// as the sender of its gradients, costs as much. Measured as growth per further device; those of the first one that
-// every run has are within what is measured of the process.
+// What a stream of a host device costs: its queue and the stack of its thread; a thread that serves a device alone,
+// such as the sender of its gradients, costs as much. Measured as growth per further device; those of the first one
+// that every run has are within what is measured of the process.
 constexpr Bytes kBytesPerStream = 296 * kKiB;
 
 Bytes tensors(const ModelLayout& layout) {
