@@ -91,8 +91,8 @@ status=0
 "$folder/embed" "$folder/missing" "$folder/checkpoints" 2>"$folder/error" || status=$?
 [[ $status == 2 ]] && grep -q missing "$folder/error" || fail "an l2l::BadInput was not caught as one"
 
-"$folder/own_data" 300 >"$folder/sums"
-awk '/^step 100,/ { first = $4 } /^step 300,/ { last = $4 } END { exit !(first > 0 && last < first / 2) }' "$folder/sums" ||
+"$folder/own_data" 500 >"$folder/sums"
+awk '/^step 100,/ { first = $4 } /^step 500,/ { last = $4 } END { exit !(first > 0 && last < first / 2) }' "$folder/sums" ||
   fail "sums were not learnt"
 
 grep -q '^[0-9]* parameters, [0-9]* device bytes$' "$folder/output" || fail "no contract"
