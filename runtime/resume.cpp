@@ -13,22 +13,23 @@
 namespace l2l::runtime {
 namespace {
 
-void check_micro_batch(const Options& options, const Options& saved) {
-  const std::int64_t ours = options.batch.micro_batch;
-  const std::optional<std::int64_t> its = micro_batch_to_keep(options, saved);
-  if (!its || *its == ours) return;
-  throw BadInput("batch.micro_batch was chosen to be " + std::to_string(ours) + ", but the checkpoint was made with " +
-                     std::to_string(*its) +
+// Of a key whose value the plan has chosen.
+void check_chosen(const std::string& key, const std::string& ours, const std::string& its) {
+  if (ours == its) return;
+  throw BadInput(key + " was chosen to be " + ours + ", but the checkpoint was made with " + its +
                      "; another one gives other bits: set it to that, as options_to_resume() does",
-                 of_key("batch.micro_batch"));
+                 of_key(key));
 }
 
-void check_compute(const RunPlan& plan, const Options& saved) {
-  const std::string &ours = plan.options.precision.compute, &its = saved.precision.compute;
-  if (plan.compute_choice.empty() || ours == its) return;
-  throw BadInput("precision.compute was chosen to be \"" + ours + "\", but the checkpoint was made with \"" + its +
-                     "\"; another type gives other bits: set it to that, as options_to_resume() does",
-                 of_key("precision.compute"));
+void check_micro_batch(const Options& options, const Options& saved) {
+  if (const std::optional<std::int64_t> its = micro_batch_to_keep(options, saved)) {
+    check_chosen("batch.micro_batch", std::to_string(options.batch.micro_batch), std::to_string(*its));
+  }
+}
+
+void check_compute(const Options& options, const Options& saved) {
+  const auto quoted = [](const std::string& type) { return "\"" + type + "\""; };
+  check_chosen("precision.compute", quoted(options.precision.compute), quoted(saved.precision.compute));
 }
 
 // Other adapters or moments than these cannot be read.
@@ -128,7 +129,7 @@ std::vector<std::string> check_resumable(const RunPlan& plan, const std::filesys
   const bool trains = plan.options.data.has_training();
   check_seed(plan, state);
   check_trained(plan, saved, folder);
-  check_compute(plan, saved);
+  if (!plan.compute_choice.empty()) check_compute(plan.options, saved);
   check_list(plan, state.list, folder);
   std::vector<std::string> told = check_changes(plan.options, saved, folder, trains, allowed);
   if (trains && state.data_hash != data_hash) told.push_back(check_data(plan, saved, allowed));

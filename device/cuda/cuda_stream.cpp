@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "device/cuda/nvtx.h"
 #include "device/kernels/common/check.h"
+#include "device/row_copy.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {
@@ -280,9 +281,7 @@ void CudaStream::copy_staged(const RowCopy& rows) {
   if (state_->device_memory->contains(rows.source)) return ring_->to_host(rows, stream_.get());
   check(wait_blocking(/*enqueuing=*/true), "staged copy");
   if (state_->device_memory->contains(rows.destination)) return ring_->to_device(rows, stream_.get());
-  for (Bytes i = 0; i < rows.rows; ++i) {
-    std::memcpy(rows.destination + i * rows.destination_stride, rows.source + i * rows.source_stride, rows.row);
-  }
+  copy_here(rows);
 }
 
 void CudaStream::execute(const ZeroCommand& zero, SpanLabel label) {

@@ -59,7 +59,7 @@ class DeviceState {
   std::unique_ptr<ParameterSlots> parameters;  // of streams; constant after construction
   std::unique_ptr<ProductChoices> products;    // of programs; constant after construction
   Failure failure;
-  TensorMember tensor;  // constant once something is compiled
+  TensorMember tensor;  // of the thread that compiles; changes while the device is idle
   const std::shared_ptr<EventPool> order_events, timing_events;
   const std::shared_ptr<MemoryAccount> device_memory = std::make_shared<MemoryAccount>();
   const std::shared_ptr<HostRanges> host_memory = std::make_shared<HostRanges>();

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "device/kernels/common/check.h"
+#include "device/row_copy.h"
 
 namespace l2l::device::cuda {
 namespace {
@@ -79,9 +80,7 @@ void StagingRing::to_device(const RowCopy& rows, cudaStream_t stream) {
   for (Bytes first = 0; first < rows.rows; first += at_once) {
     const Bytes count = std::min(at_once, rows.rows - first);
     Slot& slot = take();
-    for (Bytes i = 0; i < count; ++i) {
-      std::memcpy(slot.data() + i * rows.row, rows.source + (first + i) * rows.source_stride, rows.row);
-    }
+    copy_here({slot.data(), rows.row, rows.source + first * rows.source_stride, rows.source_stride, rows.row, count});
     check(cudaMemcpy2DAsync(rows.destination + first * rows.destination_stride, rows.destination_stride, slot.data(),
                             rows.row, rows.row, count, cudaMemcpyHostToDevice, stream),
           "staged copy");
@@ -100,10 +99,8 @@ void StagingRing::to_host(const RowCopy& rows, cudaStream_t stream) {
               "staged copy");
       },
       [&](Bytes piece, const std::byte* buffer) {
-        std::byte* to = rows.destination + piece * at_once * rows.destination_stride;
-        for (Bytes i = 0; i < count_of(piece); ++i, to += rows.destination_stride) {
-          std::memcpy(to, buffer + i * rows.row, rows.row);
-        }
+        copy_here({rows.destination + piece * at_once * rows.destination_stride, rows.destination_stride, buffer,
+                   rows.row, rows.row, count_of(piece)});
       });
 }
 

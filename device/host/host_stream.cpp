@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/activity.h"
+#include "device/row_copy.h"
 
 namespace l2l::device {
 namespace {
@@ -152,9 +153,7 @@ void HostStream::run(const CopyCommand& copy, const StreamTrack& track, SpanLabe
   const RowCopy& rows = copy.rows;
   const Clock::time_point now = Clock::now();
   const LinkClock::Turn turn = copy.link ? copy.link->reserve(rows.bytes()) : LinkClock::Turn{now, now};
-  for (Bytes i = 0; i < rows.rows; ++i) {
-    std::memcpy(rows.destination + i * rows.destination_stride, rows.source + i * rows.source_stride, rows.row);
-  }
+  copy_here(rows);
   std::this_thread::sleep_until(turn.end);
   track.record(copy.name, turn.begin, Clock::now(), label);
 }

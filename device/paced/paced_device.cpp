@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "device/host/host_executable.h"
+#include "device/row_copy.h"
 
 namespace l2l::device {
 namespace {
@@ -15,18 +16,11 @@ namespace {
 class PacedExecutable final : public Executable {
  public:
   PacedExecutable(compiler::Program program, Clock::duration duration)
-      : Executable(std::move(program)),
-        duration_(duration),
-        exchanges_(std::ranges::any_of(this->program().graph.ops, [](const compiler::Op& op) {
-          return op.kind == compiler::OpKind::all_gather_rows || op.kind == compiler::OpKind::reduce_scatter_rows;
-        })) {}
+      : Executable(std::move(program)), duration_(duration) {}
   Clock::duration duration() const { return duration_; }
-  // Whether devices over which layers are split meet in it.
-  bool exchanges() const { return exchanges_; }
 
  private:
   const Clock::duration duration_;
-  const bool exchanges_;
 };
 
 // Guarded by the device's mutex.
@@ -150,9 +144,7 @@ void PacedDevice::copy(Stream& stream, BufferView destination, BufferView source
 
 void PacedDevice::copy_rows(Stream& stream, const RowCopy& rows) {
   const std::lock_guard lock(mutex_);
-  for (Bytes i = 0; i < rows.rows; ++i) {
-    std::memcpy(rows.destination + i * rows.destination_stride, rows.source + i * rows.source_stride, rows.row);
-  }
+  copy_here(rows);
   add_copy(paced(stream), rows.destination, rows.source, rows.bytes());
 }
 
@@ -186,7 +178,7 @@ void PacedDevice::launch(Stream& stream, const Executable& executable, const Bin
   const auto& mine = static_cast<const PacedExecutable&>(executable);
   mine.check(bindings);
   PacedStream& runner = paced(stream);
-  if (mine.exchanges() && member_.group) meet(runner);
+  if (mine.received_bytes() > 0 && member_.group) meet(runner);
   const std::lock_guard lock(mutex_);
   add_work(runner, &compute_, mine.duration(), mine.program().graph.name, label_or(runner.label, parameters));
 }

@@ -100,7 +100,7 @@ class PacedDevice : public Device {
                 SpanLabel label);
 
   const PaceTable table_;
-  TensorMember member_;  // constant once something is compiled
+  TensorMember member_;  // of the thread that compiles
   const std::shared_ptr<MemoryAccount> account_ = std::make_shared<MemoryAccount>();
   mutable std::mutex mutex_;  // guards what follows, and every stream and event
   Timeline to_device_, to_host_, from_peers_, compute_;

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
-#include <random>
 #include <stdexcept>
-#include <thread>
 
 #include "core/fault_point.h"
 #include "core/log.h"
@@ -15,6 +13,7 @@
 #include "tests/emulation/runtime.h"
 #include "tests/laws/buckets.h"
 #include "tests/laws/custom_models.h"
+#include "tests/laws/failing_gpu.h"
 #include "tests/laws/packing.h"
 #include "tests/laws/small_run.h"
 
@@ -349,27 +348,11 @@ TEST_F(GatheringGpus, HaveTheMemoryThatTheContractStates) {
 // Law 8: wherever the others are, they do not wait for a device that has failed.
 TEST_F(GatheringGpus, EndWithTheErrorOfOneOfThem) {
   emulation::set_machine({.devices = 3});
-  std::minstd_rand random(7);
-  for (int attempt = 0; attempt < 36; ++attempt) {
+  testing::expect_ends_with_the_error_of_a_gpu(36, [&](int attempt) {
     Options options = gathering(3, "gathered");
     options.device.pinned_memory = attempt % 4 == 0 ? 1 : 0;
-    {
-      Trainer trainer(options);
-      trainer.step();
-      std::thread failing([moment = std::chrono::microseconds(random() % 30'000)] {
-        std::this_thread::sleep_for(moment);
-        emulation::enqueue(nullptr, [] { throw std::runtime_error("a GPU has failed"); });
-      });
-      EXPECT_THROW(
-          {
-            while (true) trainer.step();
-          },
-          DeviceError)
-          << attempt;
-      failing.join();
-    }
-    emulation::clear_error();
-  }
+    return options;
+  });
 }
 
 #ifdef L2L_FAULT_POINTS

@@ -3,14 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <random>
 #include <stdexcept>
-#include <thread>
 
 #include "core/fault_point.h"
 #include "device/forwarding_device.h"
 #include "device/open.h"
 #include "tests/emulation/runtime.h"
+#include "tests/laws/failing_gpu.h"
 #include "tests/laws/small_run.h"
 #include "tests/support/refusal.h"
 
@@ -216,27 +215,11 @@ TEST_F(SplitGpus, AFailureOfOneEndsAllWithItsCause) {
 
 // The same of failures that show when the GPU has come to them.
 TEST_F(SplitGpus, EndWithTheErrorOfOneOfThem) {
-  std::minstd_rand random(7);
-  for (int attempt = 0; attempt < 24; ++attempt) {
+  testing::expect_ends_with_the_error_of_a_gpu(24, [&](int attempt) {
     Options options = this->options(attempt % 2 == 0 ? 2 : 4);
     options.device.pinned_memory = attempt % 4 == 0 ? 1 : 0;
-    {
-      Trainer trainer(options);
-      trainer.step();
-      std::thread failing([moment = std::chrono::microseconds(random() % 30'000)] {
-        std::this_thread::sleep_for(moment);
-        emulation::enqueue(nullptr, [] { throw std::runtime_error("a GPU has failed"); });
-      });
-      EXPECT_THROW(
-          {
-            while (true) trainer.step();
-          },
-          DeviceError)
-          << attempt;
-      failing.join();
-    }
-    emulation::clear_error();
-  }
+    return options;
+  });
 }
 
 #ifdef L2L_FAULT_POINTS
