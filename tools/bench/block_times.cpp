@@ -4,6 +4,7 @@
 
 #include "compiler/autodiff/differentiate.h"
 #include "compiler/fusion/fuse.h"
+#include "compiler/ir/exchanges.h"
 #include "models/families.h"
 #include "runtime/tuning/piece_estimate.h"
 
@@ -13,7 +14,6 @@ namespace {
 using compiler::Graph;
 using compiler::Op;
 using compiler::OpKind;
-using compiler::Region;
 using compiler::Value;
 using compiler::ValueId;
 
@@ -42,7 +42,7 @@ Graph with_core_attention(Graph graph) {
 
 class Estimate {
  public:
-  Estimate(const BlockCase& block, const GpuRates& gpu) : block_(block), gpu_(gpu) {}
+  explicit Estimate(const GpuRates& gpu) : gpu_(gpu) {}
 
   VisitTime time(const Graph& graph) const {
     VisitTime sum;
@@ -56,7 +56,7 @@ class Estimate {
     switch (op.kind) {
       case OpKind::all_gather_rows:
       case OpKind::reduce_scatter_rows:
-        sum.exchanges += exchanged(graph, op) / gpu_.exchange;
+        sum.exchanges += static_cast<double>(compiler::received_bytes(graph, op)) / gpu_.exchange;
         break;
       case OpKind::attention:  // of causal attention half
         sum.attention += operations / 2 / gpu_.attention_forward;
@@ -70,30 +70,14 @@ class Estimate {
     }
   }
 
-  // What a device receives. Where each has all rows, a sum is scattered and gathered, and nothing else is exchanged.
-  double exchanged(const Graph& graph, const Op& op) const {
-    const bool sums = op.kind == OpKind::reduce_scatter_rows;
-    const auto whole = static_cast<double>(graph.value(sums ? op.inputs[0] : op.outputs[0]).bytes());
-    const double once = whole * (block_.shape.shard.count - 1) / block_.shape.shard.count;
-    if (block_.rows == Rows::own) return once;
-    return sums ? 2 * once : 0;
-  }
-
-  double bytes(const Graph& graph, const Op& op) const {
+  static double bytes(const Graph& graph, const Op& op) {
     double sum = 0;
     for (const auto& operands : {op.inputs, op.outputs}) {
-      for (const ValueId id : operands) sum += bytes(graph.value(id));
+      for (const ValueId id : operands) sum += static_cast<double>(graph.value(id).bytes());
     }
     return sum;
   }
-  double bytes(const Value& value) const {
-    const bool parameter = value.region == Region::weights || value.region == Region::gradients;
-    const bool own_rows = !parameter && value.shape[0] == block_.shape.own_rows();
-    const int times = own_rows && block_.rows == Rows::whole ? block_.shape.shard.count : 1;
-    return static_cast<double>(value.bytes()) * times;
-  }
 
-  const BlockCase& block_;
   const GpuRates& gpu_;
 };
 
@@ -105,7 +89,7 @@ BlockTimes block_times(const BlockCase& block, const GpuRates& gpu) {
   if (block.attention == Attention::core) forward = with_core_attention(std::move(forward));
   const compiler::Visits visits =
       compiler::differentiate(forward, compiler::remat::values_to_save(forward, block.policy));
-  const Estimate estimate(block, gpu);
+  const Estimate estimate(gpu);
   return {estimate.time(compiler::fuse(visits.forward)), estimate.time(compiler::fuse(visits.backward))};
 }
 

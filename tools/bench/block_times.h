@@ -21,13 +21,10 @@ inline constexpr GpuRates kA100 = {271e12, 189e12, 138e12, 1.8e12, 200e9, 25e9};
 
 // In one op; or in separate ones, whose results are in memory, as in Korthikanti et al.
 enum class Attention : std::uint8_t { fused, core };
-// Of what lies between layers, each device has its own (sequence parallelism), or all.
-enum class Rows : std::uint8_t { own, whole };
 
 struct BlockCase {
-  models::TransformerShape shape;  // of a split GPT-2, as a device has it
+  models::TransformerShape shape;  // of a split GPT-2, as a device has it; with or without whole_rows
   Attention attention = Attention::fused;
-  Rows rows = Rows::own;
   compiler::remat::Policy policy = compiler::remat::Policy::none;
 };
 

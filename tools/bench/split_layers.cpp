@@ -32,24 +32,24 @@ struct Published {
 struct RowCase {
   const char* name;
   Attention attention;
-  Rows rows;
+  bool whole_rows;  // else sequence parallelism
   Policy policy;
   bool all_again = false;  // what nothing reads is recomputed, too
   std::optional<Published> published_22b = {};
 };
 const RowCase kRows[] = {
-    {"no recomputation", Attention::core, Rows::whole, Policy::none, false, Published{7.7, 11.9}},
-    {"no recomputation, sequence parallel", Attention::core, Rows::own, Policy::none, false, Published{7.2, 11.8}},
-    {"full, all of the forward pass again", Attention::core, Rows::whole, Policy::full, true, Published{7.7, 19.5}},
-    {"full", Attention::core, Rows::whole, Policy::full},
-    {"selective", Attention::core, Rows::whole, Policy::selective, false, Published{7.7, 13.2}},
-    {"selective, sequence parallel", Attention::core, Rows::own, Policy::selective, false, Published{7.2, 13.1}},
-    {"fused attention, sequence parallel", Attention::fused, Rows::own, Policy::none},
-    {"fused attention, sequence parallel, min_cut", Attention::fused, Rows::own, Policy::min_cut},
-    {"fused attention, sequence parallel, full", Attention::fused, Rows::own, Policy::full},
+    {"no recomputation", Attention::core, true, Policy::none, false, Published{7.7, 11.9}},
+    {"no recomputation, sequence parallel", Attention::core, false, Policy::none, false, Published{7.2, 11.8}},
+    {"full, all of the forward pass again", Attention::core, true, Policy::full, true, Published{7.7, 19.5}},
+    {"full", Attention::core, true, Policy::full},
+    {"selective", Attention::core, true, Policy::selective, false, Published{7.7, 13.2}},
+    {"selective, sequence parallel", Attention::core, false, Policy::selective, false, Published{7.2, 13.1}},
+    {"fused attention, sequence parallel", Attention::fused, false, Policy::none},
+    {"fused attention, sequence parallel, min_cut", Attention::fused, false, Policy::min_cut},
+    {"fused attention, sequence parallel, full", Attention::fused, false, Policy::full},
 };
 
-models::TransformerShape shape_of(const ModelCase& model) {
+models::TransformerShape shape_of(const ModelCase& model, bool whole_rows = false) {
   return {.layers = 1,
           .hidden = model.hidden,
           .heads = model.heads,
@@ -59,11 +59,12 @@ models::TransformerShape shape_of(const ModelCase& model) {
           .micro_batch = model.micro_batch,
           .dropout = 0.1f,
           .compute = DType::bf16,
-          .shard = {kGpus, 0}};
+          .shard = {kGpus, 0},
+          .whole_rows = whole_rows};
 }
 
 BlockTimes times_of(const ModelCase& model, const RowCase& row) {
-  const BlockCase block{shape_of(model), row.attention, row.rows, row.all_again ? Policy::none : row.policy};
+  const BlockCase block{shape_of(model, row.whole_rows), row.attention, row.all_again ? Policy::none : row.policy};
   BlockTimes times = block_times(block, kA100);
   if (row.all_again) times.backward = times.forward + times.backward;
   return times;
@@ -78,6 +79,7 @@ Options small_model(Policy policy) {
   options.transfer.stash = "device";
   options.eps.threads = 1;
   options.recompute.policy = name_of(policy);
+  options.precision.compute = "fp32";  // as pace_of() has it
   return options;
 }
 

@@ -17,6 +17,9 @@ constexpr GpuRates kOfAttention{kForever, 1, 1, kForever, kForever, kForever};
 constexpr GpuRates kOfMemory{kForever, kForever, kForever, 1, kForever, kForever};
 constexpr GpuRates kOfExchanges{kForever, kForever, kForever, kForever, 1, kForever};
 
+// Of what lies between layers, each device has its own (sequence parallelism), or all.
+enum class Rows : std::uint8_t { own, whole };
+
 BlockTimes times(const GpuRates& gpu, Attention attention, Rows rows, Policy policy) {
   const models::TransformerShape shape{.layers = 1,
                                        .hidden = static_cast<std::int64_t>(kH),
@@ -27,8 +30,9 @@ BlockTimes times(const GpuRates& gpu, Attention attention, Rows rows, Policy pol
                                        .micro_batch = static_cast<std::int64_t>(kB),
                                        .dropout = 0.1f,
                                        .compute = DType::bf16,
-                                       .shard = {static_cast<std::int32_t>(kT), 0}};
-  return block_times({shape, attention, rows, policy}, gpu);
+                                       .shard = {static_cast<std::int32_t>(kT), 0},
+                                       .whole_rows = rows == Rows::whole};
+  return block_times({shape, attention, policy}, gpu);
 }
 
 void expect(const BlockTimes& times, double forward, double backward, double VisitTime::*part) {
