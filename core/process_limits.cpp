@@ -35,18 +35,6 @@ Bytes stack_bytes() {
   return bytes;
 }
 
-// "ulimit -v 400 MiB, ulimit -u 100"; those that are set.
-std::string limits_in_force() {
-  std::string text;
-  const auto add = [&](const std::string& limit) { text += (text.empty() ? "" : ", ") + limit; };
-  if (const auto limit = limit_of(RLIMIT_AS)) add("ulimit -v " + format_bytes(*limit));
-  if (const auto limit = limit_of(RLIMIT_DATA)) add("ulimit -d " + format_bytes(*limit));
-  if (const auto limit = limit_of(RLIMIT_NPROC)) add("ulimit -u " + std::to_string(*limit));
-  const HostAvailable available = HostMemory().available();
-  add(available.source + ", of which " + format_bytes(available.bytes) + " are left");
-  return text;
-}
-
 constexpr const char* kThreadRemedy =
     "; raise the limit on threads (ulimit -u, pids.max of a control group), or lower eps.threads and device.threads";
 
@@ -90,6 +78,17 @@ void refuse_address_space(const char* name, const char* option, int resource, By
 }
 
 }  // namespace
+
+std::string limits_in_force() {
+  std::string text;
+  const auto add = [&](const std::string& limit) { text += (text.empty() ? "" : ", ") + limit; };
+  if (const auto limit = limit_of(RLIMIT_AS)) add("ulimit -v " + format_bytes(*limit));
+  if (const auto limit = limit_of(RLIMIT_DATA)) add("ulimit -d " + format_bytes(*limit));
+  if (const auto limit = limit_of(RLIMIT_NPROC)) add("ulimit -u " + std::to_string(*limit));
+  const HostAvailable available = HostMemory().available();
+  add(available.source + ", of which " + format_bytes(available.bytes) + " are left");
+  return text;
+}
 
 void check_threads(int count) {
   Crowd crowd;

@@ -17,6 +17,10 @@ void check_open_files(int count);
 // Unless `bytes` of address space more can be taken, beside the stacks of `threads` threads more.
 void check_address_space(Bytes bytes, int threads);
 
+// What restrains memory and threads: "ulimit -v 400 MiB, ulimit -u 100, the address-space limit (ulimit -v), of which
+// 12 MiB are left". The last is the narrowest limit on memory.
+std::string limits_in_force();
+
 // Within a handler of what the C++ library throws where memory or threads run out: an OutOfMemory or BadInput that
 // names the limits in force. Rethrows everything else.
 [[noreturn]] void rethrow_with_limits();

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/process_limits.h"
 #include "core/workers.h"
 #include "l2l/errors.h"
 
@@ -25,22 +26,23 @@ std::optional<Bytes> available_memory() {
   return std::nullopt;
 }
 
-[[noreturn]] void refuse(Bytes size, std::string_view purpose, std::optional<Bytes> available) {
-  std::string message =
-      std::string(purpose) + ": needs " + format_bytes(size) + " (" + std::to_string(size) + " bytes) of host memory";
-  if (available) {
-    message += ", " + format_bytes(*available) + " are available";
-    if (size > *available) message += ", " + format_bytes(size - *available) + " short";
-  }
-  throw OutOfMemory(message + "; use a smaller model or batch, or free memory");
+std::string need(Bytes size, std::string_view purpose) {
+  return std::string(purpose) + ": needs " + format_bytes(size) + " (" + std::to_string(size) +
+         " bytes) of host memory";
 }
 
 std::byte* map(Bytes size, std::string_view purpose) {
   const std::optional<Bytes> available = available_memory();
   // Touching more pages than there are would not fail here: the kernel would kill somebody.
-  if (available && size > *available) refuse(size, purpose, available);
+  if (available && size > *available) {
+    throw OutOfMemory(need(size, purpose) + ", " + format_bytes(*available) + " are available, " +
+                      format_bytes(size - *available) + " short; use a smaller model or batch, or free memory");
+  }
   void* address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (address == MAP_FAILED) refuse(size, purpose, available);
+  if (address == MAP_FAILED) {
+    throw OutOfMemory(need(size, purpose) + "; limits: " + limits_in_force() +
+                      "; raise the limit, or use a smaller model or batch");
+  }
   return static_cast<std::byte*>(address);
 }
 

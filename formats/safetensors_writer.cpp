@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string_view>
 
 #include "base/json.h"
 #include "core/hash.h"
@@ -20,19 +21,32 @@ std::string quoted(const std::string& name) {
   return std::ranges::all_of(name, is_plain) ? '"' + name + '"' : json_text(nlohmann::json(name));
 }
 
+// What begins the header's text. Entries of tensors follow, then kEnd, then spaces.
+std::string begin(const std::map<std::string, std::string>& metadata) {
+  return metadata.empty() ? "{" : "{\"__metadata__\":" + json_text(nlohmann::json(metadata));
+}
+constexpr std::string_view kEnd = "}";
+
+// `header`: bytes of the text before; `offset`: of the tensor within the data.
+std::string entry(const TensorToWrite& tensor, Bytes header, Bytes offset) {
+  std::string text = header > 1 ? "," : "";
+  text.append(quoted(tensor.name)).append(":{\"dtype\":\"").append(tensor.dtype);
+  text.append("\",\"shape\":")
+      .append(tensor.shape.to_string())
+      .append(",\"data_offsets\":[")
+      .append(std::to_string(offset));
+  return text.append(1, ',').append(std::to_string(offset + bytes_of(tensor))).append("]}");
+}
+
 // With its length in front.
 std::string make_header(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata) {
-  std::string text = metadata.empty() ? "{" : "{\"__metadata__\":" + json_text(nlohmann::json(metadata));
+  std::string text = begin(metadata);
   Bytes offset = 0;
   for (const TensorToWrite& tensor : tensors) {
-    const Bytes end = offset + bytes_of(tensor);
-    if (text.size() > 1) text += ',';
-    text.append(quoted(tensor.name)).append(":{\"dtype\":\"").append(tensor.dtype);
-    text.append("\",\"shape\":").append(tensor.shape.to_string()).append(",\"data_offsets\":[");
-    text.append(std::to_string(offset)).append(1, ',').append(std::to_string(end)).append("]}");
-    offset = end;
+    text += entry(tensor, text.size(), offset);
+    offset += bytes_of(tensor);
   }
-  text += "}";
+  text += kEnd;
   text.resize(align_up(text.size(), kAlignment), ' ');
   const std::uint64_t length = text.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
@@ -44,10 +58,16 @@ Bytes bytes_of(const TensorToWrite& tensor) {
   return static_cast<Bytes>(tensor.shape.elements()) * safetensors_element(tensor.dtype);
 }
 
-Bytes safetensors_bytes(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata) {
-  Bytes bytes = make_header(tensors, metadata).size();
-  for (const TensorToWrite& tensor : tensors) bytes += bytes_of(tensor);
-  return bytes;
+SafetensorsSize::SafetensorsSize(const std::map<std::string, std::string>& metadata)
+    : header_(begin(metadata).size()) {}
+
+void SafetensorsSize::add(const TensorToWrite& tensor) {
+  header_ += entry(tensor, header_, tensors_).size();
+  tensors_ += bytes_of(tensor);
+}
+
+Bytes SafetensorsSize::bytes() const {
+  return sizeof(std::uint64_t) + align_up(header_ + kEnd.size(), kAlignment) + tensors_;
 }
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, std::span<const TensorToWrite> tensors,

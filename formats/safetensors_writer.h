@@ -21,8 +21,17 @@ struct TensorToWrite {
 };
 
 Bytes bytes_of(const TensorToWrite& tensor);
-// Bytes of the file that SafetensorsWriter makes of these.
-Bytes safetensors_bytes(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata);
+
+// Counts the bytes of the file that SafetensorsWriter makes of tensors that are added in its order.
+class SafetensorsSize {
+ public:
+  explicit SafetensorsSize(const std::map<std::string, std::string>& metadata);
+  void add(const TensorToWrite& tensor);
+  Bytes bytes() const;
+
+ private:
+  Bytes header_, tensors_ = 0;
+};
 
 // A new file of tensors in the given order, without holes. Thread-bound. Every function throws Error naming the file.
 class SafetensorsWriter {

@@ -1,6 +1,7 @@
 #include "eps/checkpoint/tensor_list.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "eps/checkpoint/checkpoint_parts.h"
 #include "eps/checkpoint/moment_tensors.h"
@@ -8,18 +9,26 @@
 namespace l2l::eps {
 namespace {
 
-// The tensors that hold one part of a parameter.
-void add_tensors(std::vector<formats::TensorToWrite>& tensors, const ParameterSpec& parameter, StatePart part,
-                 const StateTypes& types) {
+// Calls `add` with each tensor that holds one part of a parameter.
+template <typename Add>
+void each_tensor(const ParameterSpec& parameter, StatePart part, const StateTypes& types, const Add& add) {
   if (!has_part(parameter, part)) return;
   const std::string name = tensor_name(parameter.name, part);
-  if (part == StatePart::master) {
-    return tensors.push_back({name, parameter.shape, master_dtype(parameter, types.wire)});
-  }
+  if (part == StatePart::master) return add({name, parameter.shape, master_dtype(parameter, types.wire)});
   const optimizers::MomentFormat format = part == StatePart::moment1 ? types.moments.first : types.moments.second;
-  tensors.push_back({name, parameter.shape, moment_dtype(format)});
+  add({name, parameter.shape, moment_dtype(format)});
   if (format != optimizers::MomentFormat::int8) return;
-  tensors.push_back({scales_name(name), scales_shape(parameter.shape), "BF16"});
+  add({scales_name(name), scales_shape(parameter.shape), "BF16"});
+}
+
+// The same for `parts` of every parameter of a group.
+template <typename Add>
+void each_tensor(const GroupSpec& group, const StateTypes& types, std::span<const StatePart> parts, bool without_frozen,
+                 const Add& add) {
+  for (const ParameterSpec& parameter : group.parameters) {
+    if (without_frozen && !parameter.trained) continue;
+    for (const StatePart part : parts) each_tensor(parameter, part, types, add);
+  }
 }
 
 }  // namespace
@@ -42,10 +51,8 @@ TensorList::TensorList(const ModelLayout& layout, const StateTypes& types, std::
   for (std::size_t group = 0; group < layout.groups.size(); ++group) {
     first.push_back(tensors.size());
     if (!share.has(group)) continue;
-    for (const ParameterSpec& parameter : layout.groups[group].parameters) {
-      if (without_frozen && !parameter.trained) continue;
-      for (const StatePart part : parts) add_tensors(tensors, parameter, part, types);
-    }
+    each_tensor(layout.groups[group], types, parts, without_frozen,
+                [&](formats::TensorToWrite tensor) { tensors.push_back(std::move(tensor)); });
   }
 }
 
@@ -53,10 +60,15 @@ CheckpointSize checkpoint_size(const ModelLayout& layout, const StateTypes& type
                                std::span<const int> writers, int ranks) {
   CheckpointSize size;
   const auto bytes = [&](std::span<const StatePart> parts, int rank) {
-    const TensorList list(layout, types, parts, without_frozen, {rank, writers});
-    const Bytes of_file = formats::safetensors_bytes(list.tensors, checkpoint_metadata());
-    size.largest = std::max(size.largest, of_file);
-    return of_file;
+    const WriterShare share{rank, writers};
+    formats::SafetensorsSize file(checkpoint_metadata());
+    for (std::size_t group = 0; group < layout.groups.size(); ++group) {
+      if (!share.has(group)) continue;
+      each_tensor(layout.groups[group], types, parts, without_frozen,
+                  [&](const formats::TensorToWrite& tensor) { file.add(tensor); });
+    }
+    size.largest = std::max(size.largest, file.bytes());
+    return file.bytes();
   };
   for (int rank = 0; rank < ranks; ++rank) {
     size.model += bytes(kModelParts, rank);

@@ -60,6 +60,7 @@ class LimitsTest(unittest.TestCase):
         self.path.chmod(0o777)
         (self.path / "text").write_text("the quick brown fox jumps over the lazy dog. " * 50)
         (self.path / "run.toml").write_text(CONFIG)
+        os.environ["L2L_CALIBRATION"] = str(self.path / "calibration.json")  # empty: measuring meets the limits as well
 
     def train(self, *arguments, limits=(), user=None):
         def restrict():
