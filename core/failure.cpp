@@ -18,7 +18,7 @@ void Failure::fail(std::exception_ptr error) {
   for (const auto& [id, wake] : wakers_) wake();
 }
 
-// Takes no lock: error_ is constant once failed_ is set, and the caller may hold the lock that a waker wants.
+// Takes no lock: the caller may hold the one that a waker wants.
 void Failure::rethrow() const {
   if (failed()) std::rethrow_exception(error_);
 }

@@ -33,14 +33,16 @@ class Failure {
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Rethrows the stored failure, if any.
   void rethrow() const;
-  // `wake` is called by fail(), possibly from another thread, and must not call back into this object. Typically it
-  // locks and unlocks the waiters' mutex and notifies them.
+  // The stored failure; null without one.
+  std::exception_ptr error() const { return failed() ? error_ : nullptr; }
+  // `wake` is called by fail(), possibly from another thread, and may call back only what is const. Typically it locks
+  // and unlocks the waiters' mutex and notifies them.
   [[nodiscard]] Registration on_failure(std::function<void()> wake);
 
  private:
   std::atomic<bool> failed_{false};
   mutable std::mutex mutex_;
-  std::exception_ptr error_;                               // guarded by mutex_
+  std::exception_ptr error_;                               // constant once failed_ is set
   std::map<std::uint64_t, std::function<void()>> wakers_;  // guarded by mutex_
   std::uint64_t next_id_ = 1;                              // guarded by mutex_
 };

@@ -44,8 +44,8 @@ Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights, R
   }
   minibatch_ = std::make_unique<Minibatch>(std::move(parts), ranks_);
   // Both at once: what ends one may wait for the GPU, on which the other's calls still run.
-  exchange_abort_ = failure_.on_failure([peers = plan.peers] {
-    for (const auto& group : peers.tensor) group->abort();
+  exchange_abort_ = failure_.on_failure([this, peers = plan.peers] {
+    for (const auto& group : peers.tensor) group->abort(failure_.error());
     std::jthread other;
     if (peers.weights && peers.gradients) other = std::jthread([&] { peers.weights->abort(); });
     if (peers.weights && !peers.gradients) peers.weights->abort();

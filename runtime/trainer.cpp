@@ -318,6 +318,15 @@ Trainer::Trainer(Options options, Measuring measuring) {
   ranks.together([&] {
     if (!implementation_) make();
   });
+  if (ranks.several() && options.precision.compute == "auto") {  // so do they on the type of products
+    const std::string type = ranks.from_first(implementation_->plan.options.precision.compute);
+    ranks.together([&] {
+      if (implementation_->plan.options.precision.compute == type) return;
+      options.precision.compute = type;
+      implementation_.reset();
+      make();
+    });
+  }
   ranks.together([&] { implementation_->check_ranks(ranks); });
   implementation_->kernels = implementation_->kernels_of_all(ranks);
   ranks.together([&] { implementation_->use_kernels(implementation_->kernels, "the first rank that has them"); });

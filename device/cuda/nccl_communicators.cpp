@@ -1,10 +1,10 @@
 #include "device/cuda/nccl_communicators.h"
 
 #include <chrono>
-#include <future>
 #include <thread>
 #include <utility>
 
+#include "core/run_at_once.h"
 #include "device/kernels/common/check.h"
 #include "device/kernels/common/handle.h"
 #include "l2l/errors.h"
@@ -72,18 +72,7 @@ void NcclCommunicators::make_first(PeerCall call) {
     }
     check(cudaStreamSynchronize(made), "cudaStreamSynchronize");
   };
-  std::vector<std::future<void>> members;
-  for (std::size_t i = 0; i < devices_.size(); ++i) members.push_back(std::async(std::launch::async, make, i));
-  std::exception_ptr failed;
-  for (std::future<void>& member : members) {
-    try {
-      member.get();
-    } catch (...) {
-      if (!failed) failed = std::current_exception();
-      abort();  // or the others would wait for it
-    }
-  }
-  if (failed) std::rethrow_exception(failed);
+  run_at_once(devices_.size(), make, [this](std::exception_ptr cause) { abort(std::move(cause)); });
 }
 
 void NcclCommunicators::all_gather(int member, const std::byte* given, std::byte* whole, Bytes slice,

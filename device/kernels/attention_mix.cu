@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   TileStream<T, kDim, kTile> values(shared, source, seen_rows.first(place.first) / kTile * kTile,
                                     seen_rows.end(place.first + place.rows - 1), 1, 0);
   const int own = kWarpRows * warp_index(), own_first = place.first + own;  // this warp's queries
-  const T* const matrix = probabilities + problem.probability_row(place.task, 0);
+  const T* const matrix = probabilities + problem.matrix_offset(place.task, 0);
   Sums<kBlocks, kDim> sums;
   sums.clear();
   for (; values.more(); values.release()) {

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
                                     seen_rows.first(place.first) / kTile * kTile,
                                     seen_rows.end(place.first + place.rows - 1), 1, 0);
   const int own = kWarpRows * warp_index(), own_first = place.first + own;  // this warp's queries
-  T* const matrix = dprobabilities + problem.probability_row(place.task, 0);
+  T* const matrix = dprobabilities + problem.matrix_offset(place.task, 0);
   clear_unseen<kTile>(matrix, seen_rows, own_first, kWarpRows);
   wait_for_copies<1>();
   HeadRows::template round<Shape::kOwn>(gradients);
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     const bool any = any_seen(seen_rows, gradients.first, kTile, own_first, kWarpRows);
     Sums<kBlocks, kTile> weights;
     if (any) {
-      load_by_key(weights, probabilities + problem.probability_row(place.task + gradients.round, 0), problem,
+      load_by_key(weights, probabilities + problem.matrix_offset(place.task + gradients.round, 0), problem,
                   gradients.first, own_first, all_seen(seen_rows, gradients.first, kTile, own_first, kWarpRows));
     }
     const T* const tile = gradients.await();

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
                                   seen_rows.first(place.first) / kTile * kTile,
                                   seen_rows.end(place.first + place.rows - 1), 2, 0);
   const int own = kWarpRows * warp_index(), own_first = place.first + own;  // this warp's queries
-  T* const matrix = probabilities + problem.probability_row(place.task, 0);
+  T* const matrix = probabilities + problem.matrix_offset(place.task, 0);
   clear_unseen<kTile>(matrix, seen_rows, own_first, kWarpRows);
   wait_for_copies<1>();
   HeadRows::template round<Shape::kOwn>(queries);

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   T* const shared = dynamic_shared<T>();
   const core::Place place = plain::place_of_queries<Shape::kOwn>(problem);
   const SeenRows<false> seen_rows(problem, nullptr, place.sequence);
-  const std::int64_t stride = problem.qkv_stride(), matrix = problem.probability_row(place.task, 0);
+  const std::int64_t stride = problem.qkv_stride(), matrix = problem.matrix_offset(place.task, 0);
 
   const HeadSource<T> source{qkv + problem.key_offset(place.sequence, place.kv_head), stride, problem.sequence,
                              problem.head_dim};
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     Sums<kBlocks, kTile> dscores;
     if (any) {
       const bool all = all_seen(seen_rows, queries.first, kTile, own_first, kWarpRows);
-      const std::int64_t task = place.task + queries.round, matrix = problem.probability_row(task, 0);
+      const std::int64_t task = place.task + queries.round, matrix = problem.matrix_offset(task, 0);
       Sums<kBlocks, kTile> weights;
       load_by_key(weights, softmax.probabilities + matrix, problem, queries.first, own_first, all);
       load_by_key(dscores, softmax.dprobabilities + matrix, problem, queries.first, own_first, all);

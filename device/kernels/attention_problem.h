@@ -57,6 +57,8 @@ struct AttentionProblem {
   constexpr std::int64_t logsumexp_offset(std::int64_t sequence_index, int head) const {
     return sequence_index * sequence * heads + head;
   }
+  // Elements from the start of matrices [tasks, sequence, sequence], such as core attention's, to one row.
+  constexpr std::int64_t matrix_offset(std::int64_t task, int i) const { return (task * sequence + i) * sequence; }
   // Element index, for dropout, of the probability of query i for key 0, among those of all devices' heads.
   constexpr std::int64_t probability_row(std::int64_t task, int i) const {
     const auto sequence_index = static_cast<std::uint32_t>(task) / static_cast<std::uint32_t>(heads);

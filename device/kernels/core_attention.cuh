@@ -56,7 +56,7 @@ struct Tile : plain::Tile<T, kDim, kTile> {
         const int column = j + tx + kSide * c;
         if (row >= problem.sequence || column >= problem.sequence) continue;
         const float value = sees(seen, row, column) ? values[r][c] : 0.0f;
-        matrices[problem.probability_row(task, row) + column] = narrow<T>(value);
+        matrices[problem.matrix_offset(task, row) + column] = narrow<T>(value);
       }
     }
   }
@@ -66,7 +66,7 @@ struct Tile : plain::Tile<T, kDim, kTile> {
     const int columns = problem.sequence - begin;
     for (int k = static_cast<int>(threadIdx.x); k < place.rows * columns; k += kThreads) {
       const int row = place.first + k / columns;
-      matrices[problem.probability_row(place.task, row) + begin + k % columns] = narrow<T>(0.0f);
+      matrices[problem.matrix_offset(place.task, row) + begin + k % columns] = narrow<T>(0.0f);
     }
   }
 

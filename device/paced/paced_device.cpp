@@ -62,6 +62,7 @@ class PacedStream final : public Stream {
 
   const std::string name;
   Clock::time_point end = Clock::now();  // of all that is enqueued
+  Clock::time_point arrival;             // when it last met others, who read this
   std::array<Clock::duration, static_cast<std::size_t>(WaitReason::count)> stalled{};
   StreamTrack track;
   SpanLabel label;  // of what is enqueued next
@@ -185,11 +186,11 @@ void PacedDevice::launch(Stream& stream, const Executable& executable, const Bin
 
 void PacedDevice::meet(PacedStream& stream) {
   std::unique_lock lock(mutex_);
-  const Clock::time_point own = std::max(stream.end, Clock::now());
-  Clock::time_point last = own;
+  stream.arrival = std::max(stream.end, Clock::now());
+  Clock::time_point last = stream.arrival;
   lock.unlock();
   auto& group = static_cast<HostTensorGroup&>(*member_.group);
-  group.exchange(member_.index, reinterpret_cast<const std::byte*>(&own), [&](const auto& all) {
+  group.exchange(member_.index, reinterpret_cast<const std::byte*>(&stream.arrival), [&](const auto& all) {
     for (const std::byte* other : all) last = std::max(last, *reinterpret_cast<const Clock::time_point*>(other));
   });
   lock.lock();

@@ -1,8 +1,7 @@
 #include "runtime/plan/load_code.h"
 
-#include <future>
-
 #include "core/fault_point.h"
+#include "core/run_at_once.h"
 #include "l2l/errors.h"
 #include "runtime/plan/programs.h"
 
@@ -53,19 +52,11 @@ std::vector<const device::Executable*> all_of(const Programs& programs) {
   return all;
 }
 
-// Each on a thread of its own, since those of split layers wait for each other. Rethrows the first failure, after all
-// have ended.
-void run_at_once(std::vector<std::unique_ptr<FirstRun>>& runs) {
-  std::vector<std::future<void>> running;
-  for (const auto& run : runs) running.push_back(std::async(std::launch::async, [&run] { run->run(); }));
-  for (const std::future<void>& each : running) each.wait();
-  for (std::future<void>& each : running) each.get();
-}
-
 }  // namespace
 
-void load_code(const std::vector<std::shared_ptr<device::Device>>& devices,
-               const std::function<const models::Model&(std::size_t)>& model_of, const ExecutionPlan& execution) {
+void load_code(const RunParts& parts, const std::function<const models::Model&(std::size_t)>& model_of) {
+  const Devices& devices = parts.devices;
+  const ExecutionPlan& execution = parts.execution;
   if (devices.front()->uses_host_memory() || fault_point("plan.load_no_code")) return;
   const auto programs = compile(devices, model_of, execution.gradients, execution.parts, execution.summing());
   std::vector<std::vector<const device::Executable*>> of_devices;
@@ -76,7 +67,11 @@ void load_code(const std::vector<std::shared_ptr<device::Device>>& devices,
       for (std::size_t i = 0; i < devices.size(); ++i) {
         runs.push_back(std::make_unique<FirstRun>(*devices[i], *of_devices[i][program]));
       }
-      run_at_once(runs);
+      run_at_once(
+          runs.size(), [&](std::size_t i) { runs[i]->run(); },
+          [&](std::exception_ptr cause) {
+            for (const auto& group : parts.peers.tensor) group->abort(cause);
+          });
     }
   } catch (const OutOfMemory&) {
   }

@@ -405,10 +405,10 @@ RunParts with_micro_batch(RunParts parts, std::int64_t micro_batch) {
 
 void load_programs(RunParts& parts) {
   const auto its = [&](std::size_t i) -> const models::Model& { return parts.model_of(static_cast<int>(i)); };
-  load_code(parts.devices, its, parts.execution);
+  load_code(parts, its);
   for (const models::Model& shorter : parts.shorter) {
     const auto of_all = [&](std::size_t) -> const models::Model& { return shorter; };
-    load_code(parts.devices, of_all, parts.execution);
+    load_code(parts, of_all);
   }
   find_available(parts);
 }

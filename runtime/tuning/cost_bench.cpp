@@ -1,10 +1,10 @@
 #include "runtime/tuning/cost_bench.h"
 
 #include <algorithm>
-#include <future>
 #include <random>
 
 #include "core/half_rows.h"
+#include "core/run_at_once.h"
 #include "core/trace.h"
 #include "core/workers.h"
 #include "models/streams.h"
@@ -228,30 +228,21 @@ Cost StepCosts::Bench::of_peers(device::PeerCall call, Bytes received, Effort ef
     streams.push_back(device->create_stream("calibration"));
   }
   const auto run = [&](std::size_t member, int count) {
-    try {
-      for (int i = 0; i < count; ++i) {
-        const int index = static_cast<int>(member);
-        if (gathers) {
-          peers.all_gather(index, *streams[member], wholes[member]->view());
-        } else {
-          peers.all_to_all(index, *streams[member], wholes[member]->view(), others_slices[member]->view());
-        }
+    for (int i = 0; i < count; ++i) {
+      const int index = static_cast<int>(member);
+      if (gathers) {
+        peers.all_gather(index, *streams[member], wholes[member]->view());
+      } else {
+        peers.all_to_all(index, *streams[member], wholes[member]->view(), others_slices[member]->view());
       }
-      parts_.devices[member]->synchronize(*streams[member]);
-    } catch (...) {
-      peers.abort();
-      throw;
     }
+    parts_.devices[member]->synchronize(*streams[member]);
   };
   const auto time = [&](int count) {
     const double processor = processor_seconds();
     const Clock::time_point begin = Clock::now();
-    std::vector<std::future<void>> others;
-    for (std::size_t member = 1; member < members; ++member) {
-      others.push_back(std::async(std::launch::async, run, member, count));
-    }
-    run(0, count);
-    for (std::future<void>& other : others) other.get();
+    run_at_once(
+        members, [&](std::size_t member) { run(member, count); }, [&](std::exception_ptr) { peers.abort(); });
     return (1.0 / count) * Cost{seconds_since(begin), processor_seconds() - processor};
   };
   return repeat(time, effort);

@@ -130,6 +130,12 @@ class Ranks(rank_runs.RankRuns):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("rank 1: finds no checkpoint to go on from where another process does", done.stderr)
 
+    def test_the_first_rank_chooses_the_type_of_products_for_all(self):
+        auto = "exec {line} --set 'precision.compute=\"auto\"'"
+        for rank in (0, 1):  # the other's processor has no instructions for bf16, if this one has
+            done = self.on_rank(2, rank, auto, f"export ONEDNN_MAX_CPU_ISA=AVX2; {auto}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_what_does_not_fit_together_is_refused(self):
         done = self.on_rank(2, 1, "exec {line} --set run.seed=7")
         self.assertNotEqual(done.returncode, 0)
