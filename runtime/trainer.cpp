@@ -308,20 +308,24 @@ Trainer::Trainer(Options options, Measuring measuring) {
   const std::int64_t device_threads = options.device.threads, eps_threads = options.eps.threads;
   runtime::share_cores(options, ranks);
   const auto make = [&] { implementation_ = std::make_unique<Implementation>(options, measuring, ranks); };
-  if (ranks.several() && runtime::leaves_micro_batch(options)) {  // bits depend on it: rank 0 chooses for all
+  // What bits depend on rank 0 chooses for all: the microbatch, and the type of products. Whether a rank leaves it to
+  // be chosen is its own matter until check_ranks().
+  const bool leaves = runtime::leaves_micro_batch(options);
+  if (ranks.several() && ranks.any(leaves)) {
     ranks.together([&] {
       if (ranks.rank() == 0) make();
     });
     const std::int64_t own = implementation_ ? implementation_->plan.options.batch.micro_batch : 0;
-    options.batch.micro_batch = std::stoll(ranks.from_first(std::to_string(own)));
+    const std::int64_t chosen = std::stoll(ranks.from_first(std::to_string(own)));
+    if (leaves) options.batch.micro_batch = chosen;
   }
   ranks.together([&] {
     if (!implementation_) make();
   });
-  if (ranks.several() && options.precision.compute == "auto") {  // so do they on the type of products
+  if (ranks.several()) {
     const std::string type = ranks.from_first(implementation_->plan.options.precision.compute);
     ranks.together([&] {
-      if (implementation_->plan.options.precision.compute == type) return;
+      if (options.precision.compute != "auto" || implementation_->plan.options.precision.compute == type) return;
       options.precision.compute = type;
       implementation_.reset();
       make();

@@ -136,6 +136,16 @@ class Ranks(rank_runs.RankRuns):
             done = self.on_rank(2, rank, auto, f"export ONEDNN_MAX_CPU_ISA=AVX2; {auto}")
             self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_what_one_rank_alone_leaves_to_be_chosen_is_refused(self):
+        auto = "exec {line} --set batch.minibatch=96 --set batch.micro_batches=0 --set 'batch.micro_batch=\"auto\"'"
+        for rank in (0, 1):
+            done = self.on_rank(2, rank, auto)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("rank 1 has batch.", done.stderr)
+        # Unless it is what the first is given.
+        done = self.on_rank(2, 1, "exec {line} --set 'precision.compute=\"auto\"'")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_what_does_not_fit_together_is_refused(self):
         done = self.on_rank(2, 1, "exec {line} --set run.seed=7")
         self.assertNotEqual(done.returncode, 0)
