@@ -4,6 +4,7 @@
 #include <random>
 
 #include "core/half_rows.h"
+#include "core/process_limits.h"
 #include "core/run_at_once.h"
 #include "core/trace.h"
 #include "core/workers.h"
@@ -21,6 +22,7 @@ using device::BufferView;
 constexpr int kMostRuns = 4000;  // in a round
 constexpr int kDrawn = 1 << 16;  // elements of an array; the others repeat them
 constexpr double kLearningRate = 1e-6;
+constexpr Bytes kPool = 64 * kMiB;  // of host memory that copies go through
 
 double processor_seconds() {
   timespec now{};
@@ -102,7 +104,12 @@ StepCosts::Bench::Bench(const RunParts& parts)
     : parts_(parts),
       device_(*parts.device),
       stream_(device_.create_stream("calibration")),
-      regions_(static_cast<std::size_t>(Region::count)) {}
+      regions_(static_cast<std::size_t>(Region::count)) {
+  // Libraries and threads of one_thread() take some, and some crash where they get none.
+  constexpr Bytes kLibraries = 48 * kMiB;
+  constexpr int kThreads = 3;
+  check_address_space(kPool + kLibraries, kThreads);
+}
 
 BufferView StepCosts::Bench::memory(Bytes bytes, std::size_t region) {
   std::unique_ptr<device::Buffer>& buffer = regions_[region];
@@ -201,7 +208,6 @@ Cost StepCosts::Bench::zero(Bytes bytes, Effort effort) {
 
 // The host's end is not in a cache, as state of many layers is not.
 Cost StepCosts::Bench::copy(Direction direction, Bytes bytes, Effort effort) {
-  constexpr Bytes kPool = 64 << 20;
   const Bytes places = std::max<Bytes>(1, kPool / std::max<Bytes>(1, bytes));
   const std::unique_ptr<device::Buffer> host = device_.allocate_pinned(places * bytes, "calibration");
   const BufferView near = memory(bytes, static_cast<std::size_t>(Region::weights));
