@@ -123,7 +123,7 @@ void export_gguf(const std::filesystem::path& source, const std::filesystem::pat
   const formats::GgufType type = formats::parse_gguf_type(settings.type);
   const std::filesystem::path place = std::filesystem::absolute(target).lexically_normal();
   if (is_there(place)) throw BadInput(target.string() + ": exists already; name a new file");
-  const std::filesystem::path folder = runtime::export_folder(source);
+  const std::filesystem::path folder = runtime::sound_export_folder(source);
   const eps::ReadLock lock(folder);
   GgufExport model(folder, type);
   for (const std::string& remark : model.remarks()) log(LogLevel::warning, remark);

@@ -151,7 +151,7 @@ void export_model(const std::filesystem::path& source, const std::filesystem::pa
   const Bytes most = parse_bytes(settings.max_shard_size);
   const std::filesystem::path place = std::filesystem::absolute(target).lexically_normal();
   if (is_there(place)) throw BadInput(target.string() + ": exists already; name a new directory");
-  const std::filesystem::path folder = runtime::export_folder(source);
+  const std::filesystem::path folder = runtime::sound_export_folder(source);
   const eps::ReadLock lock(folder);
   const Options options = runtime::exported_options(folder);
   if (settings.merge && options.lora.rank == 0) throw BadInput(source.string() + ": has no adapters to merge");

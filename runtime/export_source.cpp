@@ -14,12 +14,33 @@
 
 namespace l2l::runtime {
 
-std::filesystem::path export_folder(const std::filesystem::path& source) {
+namespace {
+
+// The directory itself, or the checkpoints in it, newest first.
+std::vector<std::filesystem::path> folders_of(const std::filesystem::path& source) {
   if (!is_there(source)) throw BadInput(source.string() + ": does not exist");
   for (const char* const name : {"config.json", eps::kManifestName, "model.safetensors", formats::kIndexName}) {
-    if (is_folder(source) && std::filesystem::exists(std::filesystem::symlink_status(source / name))) return source;
+    if (is_folder(source) && std::filesystem::exists(std::filesystem::symlink_status(source / name))) return {source};
   }
-  return eps::find_checkpoints(eps::checkpoints_directory(source), /*warn=*/true).front();
+  return eps::find_checkpoints(eps::checkpoints_directory(source), /*warn=*/true);
+}
+
+}  // namespace
+
+std::filesystem::path export_folder(const std::filesystem::path& source) { return folders_of(source).front(); }
+
+std::filesystem::path sound_export_folder(const std::filesystem::path& source) {
+  const std::vector<std::filesystem::path> folders = folders_of(source);
+  for (const std::filesystem::path& folder : folders) {
+    try {
+      if (is_there(folder / eps::kManifestName)) eps::verify_weights(folder);
+      return folder;
+    } catch (const CorruptFile& error) {
+      if (folder == folders.back()) throw;
+      log(LogLevel::warning, std::string(error.what()) + "; trying an older checkpoint");
+    }
+  }
+  throw Error("unreachable");
 }
 
 Options exported_options(const std::filesystem::path& folder) {

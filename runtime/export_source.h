@@ -12,6 +12,9 @@ namespace l2l::runtime {
 
 // The checkpoint that is meant, or else the directory itself. Throws BadInput.
 std::filesystem::path export_folder(const std::filesystem::path& source);
+// The same, of checkpoints the newest whose weights are those that were written: reads all of them. Warns of those
+// passed over. Throws BadInput, and CorruptFile where none is.
+std::filesystem::path sound_export_folder(const std::filesystem::path& source);
 // Of the run that made the checkpoint, or with the model in the directory. Throws BadInput.
 Options exported_options(const std::filesystem::path& folder);
 // The weights in it, adapters merged. `layout`: of exported_options() without adapters, with what is trained.

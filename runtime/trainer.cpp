@@ -7,8 +7,10 @@
 
 #include "core/allocator_roles.h"
 #include "core/error_place.h"
+#include "core/files.h"
 #include "core/host_memory.h"
 #include "core/process_limits.h"
+#include "eps/checkpoint/manifest.h"
 #include "l2l/version.h"
 #include "models/exchange.h"
 #include "models/hub/weights.h"
@@ -216,6 +218,7 @@ models::HubWeights Trainer::Implementation::open_weights() const {
 
 std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const LoadProgress& loading) {
   if (plan.options.weights.empty()) return std::make_unique<runtime::Engine>(plan, trace.get(), nullptr, &ranks);
+  if (is_there(plan.options.weights / eps::kManifestName)) eps::verify_weights(plan.options.weights);
   models::HubWeights weights = open_weights();
   if (!plan.options.model.base.empty()) {
     base_hash = weights.hash();

@@ -130,7 +130,7 @@ std::filesystem::path Trainer::Implementation::resume(const std::filesystem::pat
       if (plan.options.lora.rank == 0) companions_from = folder;
       if (writes()) {
         for (const std::string& each : told) log(LogLevel::warning, each);
-        runtime::warn_of_lost_steps(directory, folder, step);
+        if (plan.options.data.has_training()) runtime::warn_of_lost_steps(directory, folder, step);
       }
       if (is_in(ranks, plan.options.checkpoint.directory, folder)) {
         this->run.newest = {folder, static_cast<std::int64_t>(step), this->run.edits};

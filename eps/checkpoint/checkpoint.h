@@ -85,6 +85,10 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& directory);
 // The largest step in the names of checkpoints below `directory`, complete or not; 0 when there is none.
 std::uint64_t newest_step(const std::filesystem::path& directory);
 
+// Reads all bytes of a checkpoint's weights, not of its moments. Throws CorruptFile naming file and tensor where one
+// was changed since it was written.
+void verify_weights(const std::filesystem::path& folder);
+
 // Validates every file against manifest and layout first, then restores the store. Throws CorruptFile naming file,
 // tensor and reason, unless it is allowed also where a weight is not finite; the store is then unchanged. Any number of
 // ranks may have saved it. With `gather` all of several ranks call it, each verifies a part of the bytes, and all throw

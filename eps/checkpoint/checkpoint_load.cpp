@@ -291,6 +291,16 @@ class Restorer {
 
 }  // namespace
 
+void verify_weights(const std::filesystem::path& folder) {
+  const ReadLock lock(folder);
+  const Manifest manifest = read_manifest(folder);
+  const formats::SafetensorsShards model = open_files(folder, model_names(manifest.ranks), manifest);
+  check_index(folder, manifest);
+  check_headers(model, manifest);
+  VerifiedShare all(Rank{}, bytes_of(model));
+  check_hashes(own_tensors(model, all), manifest);
+}
+
 RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store, bool allow_nonfinite,
                          StateGather* gather) {
   std::optional<SoundCheckpoint> sound;

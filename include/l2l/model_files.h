@@ -20,7 +20,8 @@ struct ExportSettings {
 
 // Writes a Hugging Face model directory, `target`, which must not exist: config.json, weights under the names that
 // transformers gives them, files of tokenizer and generation. `source`: a checkpoint, a directory of checkpoints (the
-// newest is taken) or a Hugging Face model directory. From a checkpoint of adapters (lora.rank) it becomes a PEFT
+// newest is taken whose weights are those that were written: a checkpoint is read twice) or a Hugging Face model
+// directory. From a checkpoint of adapters (lora.rank) it becomes a PEFT
 // adapter directory, unless they are merged. Frozen parameters are those of model.base, as they are there. Tensors are
 // read and written in pieces; `target` appears when all of it is on the disk. `progress`, if given, gets the bytes
 // written so far and all of them. Throws BadInput, also when the disk has no room or, with "fp16", where a weight is
