@@ -5,9 +5,11 @@
 #include "core/allocator_roles.h"
 #include "core/error_place.h"
 #include "core/host_memory.h"
+#include "core/log.h"
 #include "core/process_limits.h"
 #include "l2l/errors.h"
 #include "runtime/options/batch_shape.h"
+#include "runtime/options/unused_keys.h"
 #include "runtime/plan/fixed_decisions.h"
 #include "runtime/tuning/explanation.h"
 #include "runtime/tuning/kept_kernels.h"
@@ -199,6 +201,16 @@ void check_targets(const RunParts& parts) {
   }
 }
 
+// Of what is possible and hardly meant.
+void warn_of(const ResolvedOptions& options) {
+  for (const std::string& line : unused_keys(options)) log(LogLevel::warning, line);
+  if (options.lora.rank > 0 && options.weights.empty() && options.data.has_training()) {
+    log(LogLevel::warning,
+        "lora.rank: the model that adapters are trained beside is random, since model.pretrained is not set; no other "
+        "program has its weights");
+  }
+}
+
 }  // namespace
 
 RunPlan plan_run(const Options& options, Devices devices, MeasuringSession* session, eps::Rank rank) {
@@ -206,6 +218,7 @@ RunPlan plan_run(const Options& options, Devices devices, MeasuringSession* sess
   constexpr Bytes kPlanning = 48 * kMiB;  // taken by libraries, of which some crash where they get no memory
   check_address_space(kPlanning, 0);
   RunParts parts = make_parts(resolve(options, rank), std::move(devices));
+  if (rank.index == 0) warn_of(parts.options);
   recall_kernels(parts.devices, options.device.kernels_from);
   load_programs(parts);
   check_names(parts.model, parts.options.optimizer.train, "optimizer.train");

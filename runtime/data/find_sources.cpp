@@ -1,6 +1,7 @@
 #include "runtime/data/find_sources.h"
 
 #include <algorithm>
+#include <span>
 
 #include "base/json.h"
 #include "core/error_place.h"
@@ -109,6 +110,18 @@ void refuse_raw_ids(const DataOptions& data, const fs::path& file, const std::st
       "uint16, \"tokens32\" for raw uint32, or \"text\"");
 }
 
+// Text has no such bytes.
+void warn_of_zeros(const fs::path& file) {
+  constexpr Bytes kBegin = 4096;
+  const InputFile input(file);
+  std::string begin(std::min(kBegin, input.bytes()), ' ');
+  input.read(0, std::as_writable_bytes(std::span(begin)));
+  if (begin.find('\0') == std::string::npos) return;
+  log(LogLevel::warning, file.string() +
+                             ": is read as text, but has bytes of 0 in its first 4 KiB; if it holds token ids, set "
+                             "data.format = \"tokens\" for uint16 or \"tokens32\" for uint32, else \"text\"");
+}
+
 }  // namespace
 
 DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptions& data, const std::string& key,
@@ -139,6 +152,7 @@ DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptio
   const bool compressed = std::any_of(files.begin(), files.end(), [](const DataFile& file) {
     return formats::compression_of(file.path) != formats::Compression::none;
   });
+  if (kind == TextKind::text && data.format == "auto" && !compressed) warn_of_zeros(first);
   if (kind == TextKind::text && data.learn != "all") {
     throw BadInput(key + ": " + first.string() + ": text files are learnt as a whole, but data.learn = \"" +
                        data.learn + "\"; it takes JSON Lines or tables",

@@ -28,13 +28,24 @@ std::string full_name(std::string_view section, std::string_view name) {
   return std::string(section) + "." + std::string(name);
 }
 
+// Whether `name` is made of the first letters of the words of `key`, as "lr" of "learning_rate" is.
+bool abbreviates(std::string_view name, std::string_view key) {
+  std::string letters;
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    if (i == 0 || key[i - 1] == '_') letters += key[i];
+  }
+  return letters.size() > 1 && name == letters;
+}
+
 // "; did you mean learning_rate?": the nearest key of the section, else the nearest elsewhere.
 std::string suggest_key(const std::vector<Key>& keys, std::string_view section, std::string_view name) {
   const Key* nearest = nullptr;
   std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
   for (const Key& key : keys) {
-    if (std::max(name.size(), key.name.size()) - std::min(name.size(), key.name.size()) > least) continue;
-    const std::size_t distance = edit_distance(name, key.name);
+    const bool short_for = key.section == section && abbreviates(name, key.name);
+    const std::size_t longer = std::max(name.size(), key.name.size());
+    if (!short_for && longer - std::min(name.size(), key.name.size()) > least) continue;
+    const std::size_t distance = short_for ? 0 : edit_distance(name, key.name);
     const bool nearer = distance < least || (distance == least && nearest != nullptr && key.section == section &&
                                              nearest->section != section);
     if (nearer) least = distance, nearest = &key;
@@ -179,11 +190,12 @@ void set_option(Options& options, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   const std::string_view name = trim(assignment.substr(0, equals));
   const std::size_t dot = name.find('.');
+  Options changed = options;
   if (equals == std::string_view::npos || dot == std::string_view::npos) {
-    throw BadInput(where + ": expected section.key=value, such as run.steps=10");
+    throw BadInput(where + ": expected section.key=value, such as run.steps=10" +
+                   (name.empty() ? "" : suggest_key(runtime::option_keys(changed), "", name)));
   }
   const toml::table value = parse_value(trim(assignment.substr(equals + 1)), where);
-  Options changed = options;
   assign(runtime::option_keys(changed), name.substr(0, dot), name.substr(dot + 1), *value.get("value"), where,
          changed.given);
   runtime::expand_home(changed);

@@ -35,11 +35,12 @@ std::uint64_t product(std::initializer_list<std::int64_t> factors, std::string_v
   return result;
 }
 
-void check_tensor(std::initializer_list<std::int64_t> factors, const std::string& what) {
+void check_tensor(std::initializer_list<std::int64_t> factors, const std::string& what,
+                  const std::string& way_out = "lower one of them") {
   const std::uint64_t elements = product(factors, what);
   if (elements > kMostElements) {
     throw BadInput(what + ": a tensor of " + std::to_string(elements) + " elements; at most " +
-                   std::to_string(kMostElements) + " (2^34) are possible, so lower one of them");
+                   std::to_string(kMostElements) + " (2^34) are possible, so " + way_out);
   }
 }
 
@@ -54,8 +55,13 @@ void check_sizes(const ModelOptions& model, const BatchOptions& batch) {
   check_tensor({batch.micro_batch, model.sequence, wide}, "batch.micro_batch x model.sequence x model.intermediate");
   check_tensor({batch.micro_batch, model.sequence, model.vocabulary},
                "batch.micro_batch x model.sequence x model.vocabulary");
-  check_tensor({batch.micro_batch, model.heads, model.sequence, model.sequence},
-               "batch.micro_batch x model.heads x model.sequence x model.sequence");
+  // Fused attention has no tensor of its probabilities, but dropout indexes them.
+  const bool fused = model.attention == "fused";
+  if (fused && model.dropout == 0) return;
+  check_tensor(
+      {batch.micro_batch, model.heads, model.sequence, model.sequence},
+      "batch.micro_batch x model.heads x model.sequence x model.sequence",
+      fused ? "lower one of them, or set model.dropout = 0" : "lower one of them, or set model.attention = \"fused\"");
 }
 
 // Parameters need no check of their own: 10^4 layers of such tensors are below 2^51.
@@ -142,8 +148,8 @@ void check_data(const Options& options) {
 void check_schedule(const Options& options) {
   const ScheduleOptions& schedule = options.schedule;
   if (schedule.minimum > options.optimizer.learning_rate) {
-    throw BadInput("schedule.minimum = " + std::to_string(schedule.minimum) +
-                   " exceeds optimizer.learning_rate = " + std::to_string(options.optimizer.learning_rate));
+    throw BadInput("schedule.minimum = " + runtime::value_of(options, "schedule.minimum") +
+                   " exceeds optimizer.learning_rate = " + runtime::value_of(options, "optimizer.learning_rate"));
   }
 }
 

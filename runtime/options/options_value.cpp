@@ -163,7 +163,12 @@ bool take_pair(const toml::node& value, const PairField& field) {
   return true;
 }
 
+// One text stands for a list of one.
 bool take_texts(const toml::node& value, std::vector<std::string>& texts) {
+  if (const auto* one = value.as_string()) {
+    texts = {one->get()};
+    return true;
+  }
   const auto* array = value.as_array();
   if (array == nullptr) return false;
   texts.clear();
@@ -239,8 +244,7 @@ std::string describe(const toml::node& value) {
   if (!where.empty()) message += " in " + std::string(where);
   const auto* text = std::get_if<TextField>(&key.field);
   if (text != nullptr && !text->choices.empty() && found.starts_with("the string ")) {
-    throw BadInput(message + ": " + found.substr(11) +
-                   " is not supported by this version; accepted: " + quote_all(text->choices));
+    throw BadInput(message + ": " + found.substr(11) + " is not one of " + quote_all(text->choices));
   }
   throw BadInput(message + ": expected " + expectation(key.field) + ", found " + found);
 }

@@ -168,7 +168,8 @@ LoraOptions resolved_lora(const Options& options) {
     lora.dropout = dropout;
   }
   if (lora.rank == 0) {
-    if (lora.targets.empty() && lora.dropout == 0 && !lora.rank_stabilized) return lora;
+    const bool unset = lora.alpha == LoraOptions().alpha && lora.targets.empty() && lora.dropout == 0;
+    if (unset && !lora.rank_stabilized) return lora;
     throw BadInput("lora.rank = 0 makes no adapters, but other keys of [lora] are set; set the rank");
   }
   if (lora.targets.empty()) {

@@ -1,0 +1,51 @@
+#include "runtime/options/unused_keys.h"
+
+#include <string_view>
+
+#include "models/architecture.h"
+#include "runtime/options/architecture_defaults.h"
+
+namespace l2l::runtime {
+namespace {
+
+struct Dependence {
+  bool unused;
+  std::string_view key, other;  // because of the value of `other`
+};
+
+std::vector<Dependence> dependences(const ResolvedOptions& options) {
+  const OptimizerOptions& optimizer = options.optimizer;
+  const bool sgd = optimizer.name == "sgd", unmasked = !models::architecture_of(options.model.architecture).encoder;
+  const bool scales = options.precision.compute == "fp16";
+  const bool own_blocks = !options.model.blocks.empty();  // may have attention as separate ops, whatever the key says
+  const bool fused = options.model.attention == "fused" && !own_blocks;
+  return {
+      {optimizer.clip == "none", "optimizer.max_norm", "optimizer.clip"},
+      {!sgd, "optimizer.momentum", "optimizer.name"},
+      {sgd, "optimizer.betas", "optimizer.name"},
+      {sgd, "optimizer.epsilon", "optimizer.name"},
+      {options.schedule.kind == "constant", "schedule.minimum", "schedule.kind"},
+      {!scales, "precision.loss_scale_growth", "precision.compute"},
+      {scales && options.precision.loss_scale != 0, "precision.loss_scale_growth", "precision.loss_scale"},
+      {unmasked, "data.masked", "model.architecture"},
+      {!unmasked && options.model.head != "language", "data.masked", "model.head"},
+      {unmasked, "data.mask_token", "model.architecture"},
+      {options.data.samples != "padded", "data.buckets", "data.samples"},
+      {options.recompute.policy == "selective" && fused, "recompute.policy", "model.attention"},
+  };
+}
+
+}  // namespace
+
+std::vector<std::string> unused_keys(const ResolvedOptions& options) {
+  std::vector<std::string> lines;
+  if (!options.data.has_training()) return lines;
+  const auto named = [&](std::string_view key) { return std::string(key) + " = " + value_of(options, key); };
+  for (const auto& [unused, key, other] : dependences(options)) {
+    if (!unused || value_of(options, key) == value_of(Options(), key)) continue;
+    lines.push_back(named(key) + " has no effect with " + named(other));
+  }
+  return lines;
+}
+
+}  // namespace l2l::runtime
