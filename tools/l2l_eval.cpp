@@ -91,10 +91,10 @@ int evaluate(const Arguments& arguments) {
   nlohmann::ordered_json result;
   if (!arguments.data.empty()) {
     const Evaluation evaluation = trainer.evaluate().value();
-    const bool tensors = trainer.options().model.head == "custom";
+    const std::string& head = trainer.options().model.head;
     result["loss"] = evaluation.loss;
-    if (!tensors) result["perplexity"] = std::exp(evaluation.loss);
-    result[tensors ? "samples" : "tokens"] = evaluation.tokens;
+    if (head == "language") result["perplexity"] = std::exp(evaluation.loss);
+    result[head == "language" || head == "tokens" ? "tokens" : "samples"] = evaluation.tokens;
     result["metrics"] = json_of(evaluation.metrics);
   }
   if (!arguments.logits.empty()) {

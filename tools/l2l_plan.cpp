@@ -121,7 +121,8 @@ int plan_directory(const Arguments& arguments) {
       {"disk_bytes", contract.checkpoint_bytes}};
   json.update(json_of(contract));
   print_contract(std::cerr, message_columns(), contract, run.options, Choices::reasons);
-  std::cerr << (plan.fits ? "the longest sequence that fits has " + std::to_string(run.options.model.sequence) +
+  std::cerr << "a checkpoint takes " << format_bytes(contract.checkpoint_bytes) << " on disk\n"
+            << (plan.fits ? "the longest sequence that fits has " + std::to_string(run.options.model.sequence) +
                                 " tokens, with microbatches of one"
                           : "it does not fit: " + plan.shortfall)
             << "\n";
@@ -147,9 +148,16 @@ int main(int argc, char** argv) {
     if (!problem.problem.empty()) return plan_problem(problem);
     if (!trace.trace.empty()) return plan_trace(trace);
     if (arguments.config.config.empty()) {
-      throw l2l::BadInput("CONFIG.toml, the directory of a model, --problem FILE.csv or --trace FILE.json is required");
+      throw l2l::BadInput(
+          "CONFIG.toml, a folder of --output, the directory of a model, --problem FILE.csv or --trace FILE.json is "
+          "required");
     }
-    return std::filesystem::is_directory(arguments.config.config) ? plan_directory(arguments) : plan(arguments);
+    std::string& named = arguments.config.config;
+    if (!std::filesystem::is_directory(named)) return plan(arguments);
+    const std::filesystem::path of_run = std::filesystem::path(named) / "config.toml";  // of l2l-train --output
+    if (!std::filesystem::exists(of_run)) return plan_directory(arguments);
+    named = of_run.string();
+    return plan(arguments);
   };
   Command command("l2l-plan",
                   "Prints the memory that a config will need, and predicts the time of a step; no model is kept.",

@@ -65,6 +65,12 @@ int run_alone(const TrainArguments& arguments, Trainer& trainer, Session& sessio
     print_contract(std::cerr, message_columns(), trainer.contract(), trainer.options(), Choices::summary);
     print_prediction(std::cerr, message_columns(), trainer.predict(/*measure=*/false));
   }
+  const std::int64_t nodes = trainer.options().distributed.nodes;
+  if (arguments.dry_run && nodes > trainer.ranks()) {
+    print_message("distributed.nodes = " + std::to_string(nodes) +
+                  ": this is what one of them takes; to train, start all of them (mpirun -n " + std::to_string(nodes) +
+                  ")");
+  }
   Run training(arguments, trainer, session.signals, session.warnings);
   training.check();
   return arguments.dry_run ? kSuccess : training.run();
@@ -166,9 +172,12 @@ int train(TrainArguments arguments, fs::path& directory) {
   } else {
     check_output(arguments);
   }
+  const Options options = options_of(arguments);
+  arguments.pretrained = options.model.pretrained;
+  arguments.new_head = options.model.new_head;
   MeasuringLine line(arguments.quiet);
   // A dry run looks ahead, and waits for no measurement.
-  Trainer trainer(options_of(arguments), line.measuring(arguments.dry_run ? 0 : Measuring().seconds));
+  Trainer trainer(options, line.measuring(arguments.dry_run ? 0 : Measuring().seconds));
   line.finish();
   return run(arguments, trainer, session);
 }

@@ -124,8 +124,10 @@ void check_free(const fs::path& directory, const CheckpointNeed& need, Directory
                    of_file(directory.string(), kDirectoryKey));
   }
   if (use == DirectoryUse::stay && bytes(need.at_most) > space.available) {
-    log(LogLevel::warning, named(directory) + text + ": too little for " + std::to_string(need.at_most) +
-                               " at a time, as checkpoint.keep and checkpoint.best have it");
+    log(LogLevel::warning, named(directory) + text + ": checkpoint.keep and checkpoint.best need up to " +
+                               std::to_string(need.at_most) + " at a time, short by " +
+                               format_bytes(bytes(need.at_most) - space.available) +
+                               "; make room, or lower checkpoint.keep");
   }
 }
 

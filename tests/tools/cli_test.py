@@ -370,7 +370,7 @@ class Cli(ToolTest):
         _, err = self.run_tool("l2l-plan", "--problem", "p.csv", status=2)
         self.assertIn("p.csv:3: upper: 1 comes before lower, 3", err)
         _, err = self.run_tool("l2l-plan", status=2)
-        self.assertIn("CONFIG.toml, the directory of a model, --problem FILE.csv or --trace FILE.json is required", err)
+        self.assertIn("CONFIG.toml, a folder of --output, the directory of a model, --problem FILE.csv or --trace FILE.json is required", err)
 
     def test_sample(self):
         self.summary("--set", "checkpoint.every=2", "--set", "run.validate_every=2")

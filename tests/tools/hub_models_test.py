@@ -198,7 +198,7 @@ steps = 2
         losses = [json.loads(run(TOOLS / "l2l-eval", place, *more, "--sequence", 24, environment=environment).stdout.splitlines()[-1])
                   for place in (self.work / "out", self.work / "exported")]
         self.assertAlmostEqual(losses[0]["loss"], losses[1]["loss"], places=9)  # microbatches of another size
-        self.assertEqual(losses[0]["tokens"], 40)
+        self.assertEqual(losses[0]["samples"], 40)
         self.assertAlmostEqual(losses[0]["loss"], 0.69, delta=0.1)
         refused = run(TOOLS / "l2l-train", config, "--set", "data.label=\"class\"", status=2, environment=environment)
         self.assertIn('there is no column "class" among "sentence", "label"; set data.label', refused.stderr)

@@ -408,7 +408,10 @@ class OperatorTest(unittest.TestCase):
         self.assertEqual((self.path / "whole.html").read_text(), report)
         _, err = self.run_to_end("--output", "out", status=2)
         self.assertIn("is there already and not empty", err)
-        self.run_to_end("--output", "out", "--metrics", "out/metrics.jsonl", "--resume", "out/checkpoints", "--steps", "6")
+        before = (out / "config.toml").read_bytes()
+        resumed = ("--output", "out", "--metrics", "out/metrics.jsonl", "--set", "run.validate_every=2", "--resume", "out")
+        self.run_to_end(*resumed, "--steps", "6")
+        self.assertEqual(sorted(path.name for path in out.glob("config*")), ["config.toml"])
         self.assertEqual(json.loads((out / "run.json").read_text())["resumed_at"], 4)
         self.assertEqual([step["step"] for step in map(json.loads, (out / "metrics.jsonl").read_text().splitlines()) if "loss" in step],
                          [1, 2, 3, 4, 5, 6])
@@ -418,6 +421,16 @@ class OperatorTest(unittest.TestCase):
         hashes = [json.loads((self.path / folder / "step-00000004/manifest.json").read_text())["tensors"]
                   for folder in ("out/checkpoints", "again")]
         self.assertEqual(*hashes)
+        # It can be planned.
+        done = subprocess.run([TOOLS / "l2l-plan", "out", "--no-measure"], cwd=self.path, capture_output=True, text=True, timeout=100)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["parameters"] > 0), (0, True), done.stderr)
+        # Resumed with other settings, the folder has those, and keeps the ones of before.
+        slower = ("--set", "optimizer.learning_rate=0.0005", "--allow-change", "optimizer.learning_rate")
+        _, err = self.run_to_end(*resumed, "--steps", "6", *slower)
+        self.assertIn("settings have changed: out/config.toml has those of now, out/config-until-step-6.toml those of before", err)
+        self.assertEqual((out / "config-until-step-6.toml").read_bytes(), before)
+        self.assertIn("learning_rate = 5e-04", (out / "config.toml").read_text())
+        (out / "config-until-step-6.toml").replace(out / "config.toml")
         # The folder stands for its checkpoints.
         _, err = self.run_to_end("--output", "out", "--metrics", "out/metrics.jsonl", "--resume", "out", "--steps", "7")
         self.assertIn("resumed from out/checkpoints/step-00000006", err)
@@ -432,6 +445,59 @@ class OperatorTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("out.gguf: is the name of a GGUF file, but --format hf makes a directory; add --format gguf", done.stderr)
         self.assertFalse((self.path / "out.gguf").exists())
+
+    @unittest.skipUnless(MODEL.is_dir(), "L2L_TEST_DATA has no minilm")
+    def test_the_config_of_a_folder_begins_from_the_same_weights(self):
+        (self.path / "run.toml").write_text(CONFIG.split("[data]")[1].join((f"""
+[model]
+pretrained = "{MODEL}"
+new_head = true
+sequence = 32
+[data]""", "[checkpoint]\ndirectory = \"first\"\n")))
+        hashes = []
+        for config, more in (("run.toml", ("--output", "out")), ("out/config.toml", ("--set", "checkpoint.directory=second"))):
+            done = subprocess.run([TOOLS / "l2l-train", config, "--quiet", "--steps", "2", *more], cwd=self.path, capture_output=True,
+                                  text=True, timeout=200, env={**os.environ, "XDG_CACHE_HOME": str(self.path / "cache")})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            hashes.append(json.loads(done.stdout.splitlines()[-1])["weights_hash"])
+        self.assertEqual(*hashes)
+
+    def test_weights_that_were_changed_are_not_exported(self):
+        self.run_to_end("--set", "checkpoint.directory=run", "--set", "checkpoint.every=2")
+        older, newest = self.path / "run/step-00000002", self.path / "run/step-00000004"
+        with open(newest / "model.safetensors", "r+b") as file:
+            file.seek(-100, os.SEEK_END)
+            byte = file.read(1)[0]
+            file.seek(-100, os.SEEK_END)
+            file.write(bytes([byte ^ 1]))
+
+        def export(source, target, *more, status=0):
+            done = subprocess.run([TOOLS / "l2l-export", source, target, *more], cwd=self.path, capture_output=True, text=True, timeout=100)
+            self.assertEqual(done.returncode, status, done.stderr)
+            return done.stderr
+
+        changed = r"run/step-00000004/model.safetensors: tensor .* was changed after it was written \(checksum\)"
+        for more in ((), ("--format", "gguf")):
+            self.assertRegex(export(newest, "out", *more, status=2), changed)
+            self.assertFalse((self.path / "out").exists())
+        self.assertRegex(export("run", "tried"), "warning: .*" + changed + "; trying an older checkpoint")
+        export(older, "asked")
+        self.assertEqual(*[(self.path / name / "model.safetensors").read_bytes() for name in ("tried", "asked")])
+        # Nor does a run begin from them.
+        _, err = self.run_to_end("--set", f"model.pretrained={newest}", status=2)
+        self.assertRegex(err, changed)
+        self.run_to_end("--set", f"model.pretrained={older}")
+
+    def test_a_folder_without_a_checkpoint_can_be_begun_in(self):
+        (self.path / "run").mkdir()
+        _, err = self.run_to_end("--set", "checkpoint.directory=run", "--resume", "run", status=2)
+        self.assertIn("run: holds no complete checkpoint", err)
+        self.assertRegex(err.splitlines()[-1], r"^to begin where there is no checkpoint: .* --resume run --resume-if-any$")
+        self.run_to_end("--set", "checkpoint.directory=run", "--resume", "run", "--resume-if-any")
+
+    def test_a_dry_run_of_one_of_several_processes_says_so(self):
+        _, err = self.run_to_end("--set", "distributed.nodes=2", "--dry-run")
+        self.assertIn("distributed.nodes = 2: this is what one of them takes; to train, start all of them (mpirun -n 2)", err)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ struct TrainArguments {
   std::int64_t steps = -1;
   std::string pretrained, data, output, resume, metrics, trace;
   std::vector<std::string> allow_change;  // keys
+  bool new_head = false;  // model.new_head of the config; `pretrained` is model.pretrained, once the config is read
   bool resume_if_any = false, dry_run = false, quiet = false, allow_nonfinite = false, must_finish = false;
 };
 

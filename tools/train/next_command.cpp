@@ -53,6 +53,11 @@ bool can_resume(const std::filesystem::path& directory) {
   }
 }
 
+bool is_folder_without_checkpoint(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(directory, ignored) && !has_checkpoint(directory);
+}
+
 }  // namespace
 
 std::string next_command(const TrainArguments& arguments, int status, const std::filesystem::path& directory) {
@@ -60,6 +65,9 @@ std::string next_command(const TrainArguments& arguments, int status, const std:
   const std::string same = command_line(arguments.words);
   if (status == kBadInput) {
     if (arguments.words.size() == 1) return "for examples: " + same + " --help";
+    if (is_folder_without_checkpoint(arguments.resume)) {
+      return "to begin where there is no checkpoint: " + same + " --resume-if-any";
+    }
     if (!has_config || arguments.dry_run) return "once that is fixed: " + same;
     return "once that is fixed, check it with: " + same + " --dry-run";
   }

@@ -100,7 +100,10 @@ int Run::run() {
 
 void Run::resume() {
   if (arguments_.resume.empty()) return;
-  say("resumed from " + trainer_.resume(arguments_.resume, arguments_.allow_change).string());
+  const fs::path checkpoint = trainer_.resume(arguments_.resume, arguments_.allow_change);
+  say("resumed from " + checkpoint.string());
+  const auto settings = [](const Options& options) { return to_toml(with_absolute_paths(options)); };
+  changed_ = settings(checkpoint_options(checkpoint)) != settings(options_);
   const std::string nothing = nothing_left();
   if (!nothing.empty() && trainer_.rank() == 0) print_message(nothing);
 }
@@ -122,14 +125,34 @@ void Run::make_outputs() {
   show_run();
 }
 
-// With the config that makes the same run again, unless it has one.
+// With the config that makes the same run again.
 void Run::make_folder() {
   if (arguments_.output.empty()) return;
   const fs::path folder = arguments_.output, config = folder / "config.toml";
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw BadInput("--output " + folder.string() + ": cannot be made: " + error.message());
-  if (!fs::exists(config)) replace_file(config, to_toml(with_absolute_paths(options_)));
+  Options options = options_;
+  options.model.pretrained = arguments_.pretrained;
+  options.model.new_head = arguments_.new_head;
+  if (fs::exists(config)) {
+    if (!changed_) return;
+    const Options before = load_options(config);
+    options.model.pretrained = before.model.pretrained;
+    options.model.new_head = before.model.new_head;
+    keep_settings(config);
+  }
+  replace_file(config, to_toml(with_absolute_paths(options)));
+}
+
+// Of before a resume that changes them, beside those of now.
+void Run::keep_settings(const fs::path& config) {
+  const fs::path kept =
+      config.parent_path() / ("config-until-step-" + std::to_string(trainer_.completed_steps()) + ".toml");
+  std::error_code error;
+  fs::rename(config, kept, error);
+  if (error) throw BadInput(config.string() + ": cannot be renamed: " + error.message());
+  say("settings have changed: " + config.string() + " has those of now, " + kept.string() + " those of before");
 }
 
 void Run::begin(std::int64_t completed, std::int64_t steps) {
