@@ -15,7 +15,7 @@ namespace l2l {
 bool has_checkpoint(const std::filesystem::path& directory) {
   if (!is_there(directory)) return false;
   const std::filesystem::path folder = eps::checkpoints_directory(directory);
-  return is_there(folder / eps::kManifestName) || !eps::list_checkpoints(folder).empty();
+  return eps::has_manifest(folder) || !eps::list_checkpoints(folder).empty();
 }
 
 Options checkpoint_options(const std::filesystem::path& directory) {

@@ -25,7 +25,7 @@ constexpr std::int64_t kRowsPiece = 1 << 18;  // elements read and written at a 
 // As data.tokenizer names it; empty: there is none.
 std::string tokenizer_of(const std::filesystem::path& folder) {
   if (text::has_tokenizer(folder)) return folder.string();
-  return is_there(folder / eps::kManifestName) ? checkpoint_options(folder).data.tokenizer : std::string();
+  return eps::has_manifest(folder) ? checkpoint_options(folder).data.tokenizer : std::string();
 }
 
 class GgufExport {

@@ -33,7 +33,7 @@ std::filesystem::path sound_export_folder(const std::filesystem::path& source) {
   const std::vector<std::filesystem::path> folders = folders_of(source);
   for (const std::filesystem::path& folder : folders) {
     try {
-      if (is_there(folder / eps::kManifestName)) eps::verify_weights(folder);
+      if (eps::has_manifest(folder)) eps::verify_weights(folder);
       return folder;
     } catch (const CorruptFile& error) {
       if (folder == folders.back()) throw;
@@ -44,7 +44,7 @@ std::filesystem::path sound_export_folder(const std::filesystem::path& source) {
 }
 
 Options exported_options(const std::filesystem::path& folder) {
-  if (is_there(folder / eps::kManifestName)) {
+  if (eps::has_manifest(folder)) {
     Options saved = checkpoint_options(folder);
     if (models::architecture_of(saved.model.architecture).images) {
       throw BadInput(folder.string() + ": model.architecture = \"" + saved.model.architecture +

@@ -218,7 +218,7 @@ models::HubWeights Trainer::Implementation::open_weights() const {
 
 std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const LoadProgress& loading) {
   if (plan.options.weights.empty()) return std::make_unique<runtime::Engine>(plan, trace.get(), nullptr, &ranks);
-  if (is_there(plan.options.weights / eps::kManifestName)) eps::verify_weights(plan.options.weights);
+  if (eps::has_manifest(plan.options.weights)) eps::verify_weights(plan.options.weights);
   models::HubWeights weights = open_weights();
   if (!plan.options.model.base.empty()) {
     base_hash = weights.hash();

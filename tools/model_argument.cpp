@@ -1,5 +1,6 @@
 #include "tools/model_argument.h"
 
+#include "core/files.h"
 #include "text/tokenizer.h"
 #include "tools/progress.h"
 
@@ -7,9 +8,7 @@ namespace l2l::tools {
 
 Options options_of_model(const std::filesystem::path& path, ModelArgument& model) {
   // A checkpoint has a config.json, too, but also its own options.
-  std::error_code ignored;
-  const bool plain = std::filesystem::exists(path / "config.json", ignored) &&
-                     !std::filesystem::exists(path / "manifest.json", ignored);
+  const bool plain = is_there(path / "config.json") && !has_checkpoint(path);
   model = {path, !plain};
   Options options;
   if (plain) {

@@ -77,13 +77,13 @@ std::string tensor_name(const std::string& parameter, StatePart part) {
 Bytes checkpoint_buffer_bytes() { return static_cast<Bytes>(kPiece) * sizeof(float) + kSmallChange; }
 
 std::filesystem::path checkpoints_directory(const std::filesystem::path& directory) {
-  if (is_there(directory / kManifestName) || !list_checkpoints(directory).empty()) return directory;
+  if (has_manifest(directory) || !list_checkpoints(directory).empty()) return directory;
   const std::filesystem::path below = directory / kRunCheckpoints;
   return is_folder(below) && !list_checkpoints(below).empty() ? below : directory;
 }
 
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory, bool warn) {
-  if (is_there(directory / kManifestName)) {
+  if (has_manifest(directory)) {
     const std::string reason = defect(directory);
     if (!reason.empty()) {
       throw BadInput("the checkpoint " + directory.string() + " is not complete: " + reason,

@@ -170,6 +170,15 @@ Manifest read_fields(const Json& json, const FieldReader& reader) {
 
 }  // namespace
 
+bool has_manifest(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kManifestName;
+  if (!is_there(path)) return false;
+  const InputFile file(path);
+  if (file.bytes() > kMostBytes) return true;  // to be refused
+  const Json json = parse_json(file.text());
+  return !json.is_object() || json.value("format", Json()) == kFormat;
+}
+
 std::string to_text(const Manifest& manifest) {
   Json json = {{"format", kFormat},
                {"version", kVersion},

@@ -37,6 +37,10 @@ struct Manifest {
   std::map<std::string, std::uint64_t> tensors;        // hashes, by name
 };
 
+// Whether `folder` has a manifest.json that is not another program's, a JSON object of another format or of none.
+// Throws Error where that cannot be known.
+bool has_manifest(const std::filesystem::path& folder);
+
 std::string to_text(const Manifest& manifest);
 
 // `text`: as to_text() gives it. Throws CorruptFile naming `file`, the field and the reason.

@@ -295,6 +295,22 @@ steps = 2
                 run(TOOLS / "l2l-export", folder, out, "--dtype", dtype, "--quiet")
                 self.assertLess(relative(self.logits(out, name), fixture["logits"]), 0.05)
 
+    def test_a_manifest_of_another_program_makes_no_checkpoint(self):
+        folder = self.model("gpt2")
+        logits = self.logits(folder, "gpt2")
+        (folder / "manifest.json").write_text('{"name": "gpt2", "format": "other"}')
+        self.assertEqual(self.logits(folder, "gpt2"), logits)
+        run(TOOLS / "l2l-export", folder, self.work / "out", "--quiet")
+        self.assertEqual(self.logits(self.work / "out", "gpt2"), logits)
+        config = self.work / "tune.toml"
+        config.write_text(f'[model]\npretrained = "{folder}"\n[data]\ntrain = ["{self.work / "ids"}"]\nformat = "tokens"\n'
+                          '[batch]\nmicro_batch = 1\n[run]\nsteps = 1\n')
+        (self.work / "ids").write_bytes(bytes(2000))
+        run(TOOLS / "l2l-train", config, "--quiet")
+        (folder / "manifest.json").write_text('{"name"')  # may be a checkpoint's
+        refused = run(TOOLS / "l2l-train", config, "--quiet", status=2)
+        self.assertIn("manifest.json: text: is not JSON in UTF-8", refused.stderr)
+
     def test_other_names_of_the_same_tensors(self):
         """What older versions, base classes and other programs write."""
         def rename(tensors, change):
