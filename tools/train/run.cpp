@@ -145,13 +145,13 @@ void Run::make_folder() {
   replace_file(config, to_toml(with_absolute_paths(options)));
 }
 
-// Of before a resume that changes them, beside those of now.
+// Copies those of before a resume that changes them; a second change at the same step follows one that trained nothing.
 void Run::keep_settings(const fs::path& config) {
   const fs::path kept =
       config.parent_path() / ("config-until-step-" + std::to_string(trainer_.completed_steps()) + ".toml");
   std::error_code error;
-  fs::rename(config, kept, error);
-  if (error) throw BadInput(config.string() + ": cannot be renamed: " + error.message());
+  fs::copy_file(config, kept, fs::copy_options::skip_existing, error);
+  if (error) throw BadInput(kept.string() + ": cannot be written: " + error.message());
   say("settings have changed: " + config.string() + " has those of now, " + kept.string() + " those of before");
 }
 
