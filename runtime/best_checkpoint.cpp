@@ -2,12 +2,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "base/json.h"
 #include "core/error_place.h"
 #include "core/files.h"
+#include "core/hash.h"
+#include "core/log.h"
 #include "l2l/errors.h"
 
 namespace l2l::runtime {
@@ -16,21 +19,25 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostBytes = 64 << 20;
+constexpr const char* kBest = "best";
+const std::string kFresh = ".best.tmp-", kOld = ".best.old-";  // with the number of a process
 
 fs::path history_of(const fs::path& directory) { return directory / "validations.json"; }
 
+[[noreturn]] void refuse(const fs::path& file) {
+  throw CorruptFile(file.string(), "has no list of validations, each [step, value]");
+}
+
+using Values = std::vector<std::pair<std::int64_t, double>>;
+
 // Of steps up to `completed`.
-std::vector<std::pair<std::int64_t, double>> read_history(const fs::path& file, std::int64_t completed) {
-  std::vector<std::pair<std::int64_t, double>> values;
-  std::error_code error;
-  if (!fs::exists(file, error)) return values;
-  if (fs::file_size(file, error) > kMostBytes || error) throw CorruptFile(file.string(), "is too large");
-  const nlohmann::json json = parse_json(InputFile(file).text());
-  if (!json.is_array()) throw CorruptFile(file.string(), "is no array of [step, value]");
+Values values_in(const nlohmann::json& json, const fs::path& file, std::int64_t completed) {
+  if (!json.is_array()) refuse(file);
+  Values values;
   for (const nlohmann::json& each : json) {
     const bool good = each.is_array() && each.size() == 2 && each[0].is_number_unsigned() &&
                       (each[1].is_number() || each[1].is_null());
-    if (!good) throw CorruptFile(file.string(), "has an entry that is no [step, value]");
+    if (!good) refuse(file);
     const auto step = each[0].get<std::int64_t>();
     if (step > completed) break;
     values.emplace_back(step, each[1].is_null() ? std::numeric_limits<double>::quiet_NaN() : each[1].get<double>());
@@ -51,27 +58,68 @@ void replace(const fs::path& file, const std::string& text) {
 void set_aside(const fs::path& directory) {
   std::error_code ignored;
   fs::remove(history_of(directory), ignored);
-  if (!fs::exists(directory / "best", ignored)) return;
+  if (!fs::exists(directory / kBest, ignored)) return;
   for (int i = 1;; ++i) {
     const fs::path aside = directory / ("earlier-best-" + std::to_string(i));
-    if (!fs::exists(aside, ignored)) return move_folder(directory / "best", aside);
+    if (!fs::exists(aside, ignored)) return move_folder(directory / kBest, aside);
+  }
+}
+
+// Ends what a kill has cut off in keep().
+void recover(const fs::path& directory) {
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool old = name.starts_with(kOld);
+    if (!old && !name.starts_with(kFresh)) continue;
+    std::error_code ignored;
+    if (old && !fs::exists(directory / kBest, ignored)) fs::rename(entry->path(), directory / kBest, ignored);
+    fs::remove_all(entry->path(), ignored);
   }
 }
 
 }  // namespace
 
-BestCheckpoint::BestCheckpoint(const Options& options, std::int64_t completed, bool writes)
+BestCheckpoint::BestCheckpoint(const Options& options, std::uint64_t data_hash, std::int64_t completed, bool writes)
     : directory_(options.checkpoint.directory),
       metric_(options.checkpoint.best),
+      data_(to_hex(data_hash)),
       patience_(options.run.patience),
       lower_is_better_(metric_ == "loss"),
       writes_(writes) {
   if (metric_.empty()) return;
-  if (completed == 0) {
-    if (writes_) set_aside(directory_);
-  } else {
-    values_ = read_history(history_of(directory_), completed);
+  if (writes_) recover(directory_);
+  if (completed > 0) {
+    read(completed);
+  } else if (writes_) {
+    set_aside(directory_);
   }
+}
+
+void BestCheckpoint::read(std::int64_t completed) {
+  const fs::path file = history_of(directory_);
+  std::error_code error;
+  if (!fs::exists(file, error)) return;
+  if (fs::file_size(file, error) > kMostBytes || error) throw CorruptFile(file.string(), "is too large");
+  const nlohmann::json json = parse_json(InputFile(file).text());
+  if (json.is_array()) {  // as earlier versions wrote it
+    values_ = values_in(json, file, completed);
+    return;
+  }
+  if (!json.is_object() || !json.contains("validations")) refuse(file);
+  const bool same_metric = json.value("metric", nlohmann::json()) == metric_;
+  if (same_metric && json.value("data", nlohmann::json()) == data_) {
+    values_ = values_in(json["validations"], file, completed);
+    return;
+  }
+  if (!writes_) return;
+  log(LogLevel::warning, file.string() + ": is of another " + (same_metric ? "set of validation data" : "metric") +
+                             ", with which new values are not compared: what is best is found anew");
+  set_aside(directory_);
+}
+
+bool BestCheckpoint::has(std::int64_t step) const {
+  return metric_.empty() || std::ranges::any_of(values_, [&](const auto& each) { return each.first == step; });
 }
 
 double BestCheckpoint::value_of(const Evaluation& validation) const {
@@ -96,13 +144,14 @@ bool BestCheckpoint::take(std::int64_t step, const Evaluation& validation) {
   const double value = value_of(validation);
   if (!values_.empty() && values_.back().first == step) values_.pop_back();  // validated again after a resume
   values_.emplace_back(step, value);
-  if (writes_) write_history();
   return !std::isnan(value) && best() + 1 == values_.size();
 }
 
-void BestCheckpoint::write_history() const {
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const auto& [at, number] : values_) json.push_back({at, number});
+void BestCheckpoint::record() const {
+  if (metric_.empty() || !writes_) return;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [at, number] : values_) list.push_back({at, number});
+  const nlohmann::ordered_json json = {{"metric", metric_}, {"data", data_}, {"validations", list}};
   std::error_code ignored;
   fs::create_directories(directory_, ignored);
   replace(history_of(directory_), json_text(json) + "\n");
@@ -112,8 +161,7 @@ void BestCheckpoint::write_history() const {
 void BestCheckpoint::keep(const fs::path& folder) const {
   if (!writes_) return;
   const std::string pid = std::to_string(getpid());
-  const fs::path place = directory_ / "best", fresh = directory_ / (".best.tmp-" + pid),
-                 old = directory_ / (".best.old-" + pid);
+  const fs::path place = directory_ / kBest, fresh = directory_ / (kFresh + pid), old = directory_ / (kOld + pid);
   std::error_code error;
   fs::remove_all(fresh, error);
   fs::create_directory(fresh, error);

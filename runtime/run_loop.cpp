@@ -55,7 +55,7 @@ RunResult RunLoop::run() {
     throw Error(failure_ + "; the run stopped after step " + std::to_string(trainer_.completed_steps()) +
                 (saves_ ? ", saved in " + result_.checkpoint.string() : ""));
   }
-  if (options_.data.has_validation()) validate();
+  if (options_.data.has_validation() && !is_validated()) validate();
   if (result_.end == RunEnd::stopped) requests_.stop = false;
   requests_.check_aborted();
   return std::move(result_);
@@ -70,13 +70,15 @@ void RunLoop::begin() {
     // A run that saves nothing more may have been killed before it removed the older ones.
     if (first_ >= steps_ && state_.newest.step == first_) trainer_.prune_checkpoints(state_.newest.folder);
   }
-  best_.emplace(options_, first_, writes);
+  best_.emplace(options_, state_.validation_hash, first_, writes);
   last_save_ = last_validation_ = Clock::now();
   tell([&](RunObserver& observer) { observer.begin(first_, steps_); });
 }
 
 void RunLoop::train() {
+  if (ranks_.any(owes_validation())) validate();
   std::optional<RunEnd> end = ranks_.any(requests_.stop) ? std::optional(RunEnd::stopped) : std::nullopt;
+  if (best_->exhausted()) end = RunEnd::patience;
   if (first_ >= steps_) end = RunEnd::steps;
   while (!end) {
     try {
@@ -191,6 +193,13 @@ void RunLoop::finish_save() {
   if (!folder.empty()) tell([&](RunObserver& observer) { observer.saved(folder); });
 }
 
+bool RunLoop::owes_validation() const {
+  const std::int64_t every = options_.run.validate_every;
+  return first_ > 0 && first_ < steps_ && every > 0 && first_ % every == 0 && !best_->has(first_);
+}
+
+bool RunLoop::is_validated() const { return validated_ == std::pair(trainer_.completed_steps(), state_.edits); }
+
 void RunLoop::validate() {
   tell([&](RunObserver& observer) { observer.validating(trainer_.completed_steps()); });
   const std::optional<Evaluation> evaluation = trainer_.evaluate([this] { return requests_.stop.load(); });
@@ -198,12 +207,14 @@ void RunLoop::validate() {
   if (!evaluation) return;
   result_.validation = evaluation;
   const std::int64_t step = trainer_.completed_steps();
+  validated_ = {step, state_.edits};
   std::vector<std::pair<std::string, double>> scalars = {{"validation_loss", evaluation->loss}};
   for (const auto& [name, value] : evaluation->metrics) scalars.emplace_back("metrics/" + name, value);
   draw(step, scalars);
   const bool better = best_->take(step, *evaluation);
   if (better) best_->keep(save(SaveReason::best));  // before an observer changes what it is of
   tell([&](RunObserver& observer) { observer.validated(step, *evaluation); });
+  best_->record();  // last: what is cut off before it is done again after a resume
   if (better) tell([&](RunObserver& observer) { observer.kept_best(options_.checkpoint.directory / "best"); });
 }
 

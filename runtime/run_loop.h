@@ -26,10 +26,11 @@ struct OwnCheckpoint {
 
 // What a run goes by of its trainer, as it changes.
 struct RunState {
-  OwnCheckpoint newest = {};  // of which this run is the continuation, then the newest of the run
-  std::int64_t edits = 0;     // of parameters and of the list of layers, by the program
-  bool reads = false;         // a step reads its samples, and has changed nothing yet
-  bool telling = false;       // the observer is being called
+  OwnCheckpoint newest = {};          // of which this run is the continuation, then the newest of the run
+  std::int64_t edits = 0;             // of parameters and of the list of layers, by the program
+  std::uint64_t validation_hash = 0;  // of the validation data; constant
+  bool reads = false;                 // a step reads its samples, and has changed nothing yet
+  bool telling = false;               // the observer is being called
 };
 
 // One run. Thread-bound.
@@ -66,6 +67,9 @@ class RunLoop {
   void start_save(SaveReason reason);
   std::filesystem::path save(SaveReason reason);
   void finish_save();
+  // A validation was due after the last step before a resume, and a stop or a kill came before its result was kept.
+  bool owes_validation() const;
+  bool is_validated() const;
   void validate();
   void warn_of_unsaved_work(const StepReport& report) const;
   void draw(std::int64_t step, const std::vector<std::pair<std::string, double>>& scalars);
@@ -79,6 +83,7 @@ class RunLoop {
   const std::int64_t first_, steps_;  // completed when the run begins, and when it ends at the latest
   const Clock::time_point since_;
   Clock::time_point last_save_, last_validation_;
+  std::optional<std::pair<std::int64_t, std::int64_t>> validated_;  // steps and edits of the last validation
   RunState& state_;
   Due due_ = {};  // after the last step
   std::optional<formats::EventFile> events_;

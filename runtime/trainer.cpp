@@ -88,6 +88,7 @@ Trainer::Implementation::Implementation(const Options& options, const Measuring&
   validation = runtime::validation_samples(plan.options, settings);
   if (plan.options.mismatched) mismatched = runtime::make_samples(*plan.options.mismatched, settings);
   if (train) data_hash = train->hash();
+  if (validation) run.validation_hash = validation->hash();
   list = plan.model.exchange.initial;
   if (plan.model.exchange.most == 0) list.clear();
 }

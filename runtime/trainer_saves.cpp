@@ -90,7 +90,8 @@ std::int64_t Trainer::check_resume(const std::filesystem::path& directory,
     const std::filesystem::path folder = eps::find_checkpoint(eps::checkpoints_directory(directory));
     runtime::check_resumable(self.plan, folder, self.data_hash, allowed);
     completed = static_cast<std::int64_t>(eps::read_manifest(folder).state.step);
-    if (completed > 0) static_cast<void>(runtime::BestCheckpoint(options(), completed, self.writes()));
+    if (completed > 0)
+      static_cast<void>(runtime::BestCheckpoint(options(), self.run.validation_hash, completed, /*writes=*/false));
   });
   return completed;
 }

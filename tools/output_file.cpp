@@ -75,13 +75,17 @@ void make_room(const fs::path& path, const std::string& option, IsOurs ours) {
 }
 
 void replace_file(const fs::path& path, const std::string& text) {
-  const fs::path temporary = path.string() + ".tmp-" + std::to_string(getpid());
-  std::error_code error;
+  std::error_code error, ignored;
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {  // a device or a pipe, which takes the text
+    if (std::ofstream(path, std::ios::binary) << text << std::flush) return;
+    throw Error(path.string() + ": cannot be written");
+  }
+  const fs::path file = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
+  const fs::path temporary = file.string() + ".tmp-" + std::to_string(getpid());
   if (std::ofstream(temporary, std::ios::binary) << text << std::flush) {
-    fs::rename(temporary, path, error);
+    fs::rename(temporary, file, error);
     if (!error) return;
   }
-  std::error_code ignored;
   fs::remove(temporary, ignored);
   throw Error(path.string() + ": cannot be written" + (error ? ": " + error.message() : ""));
 }

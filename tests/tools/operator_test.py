@@ -9,7 +9,9 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -487,6 +489,30 @@ sequence = 32
         _, err = self.run_to_end("--set", f"model.pretrained={newest}", status=2)
         self.assertRegex(err, changed)
         self.run_to_end("--set", f"model.pretrained={older}")
+
+    def test_a_run_goes_on_without_its_metrics(self):
+        self.run_to_end("--output", "out")
+        for more in (("--metrics", "new.jsonl", "--output", "out"), ("--output", "another")):
+            _, err = self.run_to_end(*more, "--resume", "out", "--steps", "6")
+            self.assertIn("resumed from out/checkpoints/step-00000004", err)
+            shutil.rmtree(self.path / "out/checkpoints/step-00000006", ignore_errors=True)
+        steps = [json.loads(line) for line in (self.path / "new.jsonl").read_text().splitlines()]
+        self.assertEqual([line["step"] for line in steps if "loss" in line], [5, 6])
+
+    def test_a_report_does_not_replace_a_device(self):
+        self.run_to_end("--output", "out", "--metrics", "out/metrics.jsonl")
+        (self.path / "real.html").write_text("")
+        (self.path / "link.html").symlink_to("real.html")
+        subprocess.run([TOOLS / "l2l-report", "out", "--output", "link.html"], cwd=self.path, check=True, capture_output=True, timeout=100)
+        self.assertTrue((self.path / "link.html").is_symlink())
+        self.assertIn("<figcaption>Loss", (self.path / "real.html").read_text())
+        try:
+            os.mknod(self.path / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+            (self.path / "null").open("w").close()
+        except OSError:
+            self.skipTest("no device can be made and opened")
+        subprocess.run([TOOLS / "l2l-report", "out", "--output", "null"], cwd=self.path, check=True, capture_output=True, timeout=100)
+        self.assertTrue((self.path / "null").is_char_device())
 
     def test_a_folder_without_a_checkpoint_can_be_begun_in(self):
         (self.path / "run").mkdir()

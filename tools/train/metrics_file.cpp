@@ -30,10 +30,9 @@ std::uintmax_t bytes_until(const std::filesystem::path& path, std::int64_t compl
 void prepare_file(const std::filesystem::path& path, std::int64_t completed) {
   if (completed == 0) return make_room(path, kOption, is_metrics);
   check_ours(path, kOption, is_metrics);
-  std::error_code error;
-  if (std::filesystem::is_regular_file(path, error)) {
-    std::filesystem::resize_file(path, bytes_until(path, completed), error);
-  }
+  std::error_code ignored, error;
+  if (!std::filesystem::is_regular_file(path, ignored)) return;
+  std::filesystem::resize_file(path, bytes_until(path, completed), error);
   if (error) throw BadInput(std::string(kOption) + " " + path.string() + ": " + error.message());
 }
 
