@@ -72,6 +72,8 @@ Rule rule_of(const Key& key, const Options& ours, const Options& saved) {
     return Rule::named;
   }
   if (key.section == "lora" && key.name == "dropout") return Rule::named;
+  // The schedule falls to its end there.
+  if (key.section == "run" && key.name == "steps" && ours.schedule.kind != "constant") return Rule::told;
   return is_one_of(key.section, {"schedule", "precision", "batch"}) ? Rule::told : Rule::free;
 }
 

@@ -303,9 +303,11 @@ TEST(ResumeErrors, OtherSettings) {
   EXPECT_EQ(resumed([](Options& options) { options.batch.micro_batches = 6; }, {}),
             "going on with other settings than the checkpoint's: batch.minibatch = 12 (was 6), batch.micro_batches = 6 "
             "(was 3)");
+  EXPECT_EQ(resumed([](Options& options) { options.run.steps = 99; }, {}),
+            "going on with other settings than the checkpoint's: run.steps = 99 (was 20)")
+      << "to which the cosine falls";
   EXPECT_EQ(resumed(
                 [](Options& options) {
-                  options.run.steps = 99;
                   options.model.activation = "gelu_tanh";  // gpt2's own
                   options.transfer.prefetch = 2;
                   options.optimizer.update = "after_backward";

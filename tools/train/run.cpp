@@ -89,12 +89,12 @@ int Run::run() {
                 ", saved in " + result.checkpoint.string() + ": continue with --resume");
   }
   show_run();
-  if (!arguments_.trace.empty()) trainer_.write_trace(arguments_.trace);
   if (!is_finished(result.end)) say(next_command(arguments_, kUnfinished, options_.checkpoint.directory));
   const std::string line = json_text(summary(result));
   if (trainer_.rank() == 0 && !(std::cout << line << std::endl)) {
     throw Error("standard output cannot be written; the run is done and saved, and its last line is " + line);
   }
+  if (!arguments_.trace.empty()) trainer_.write_trace(arguments_.trace);
   return is_finished(result.end) || !arguments_.must_finish ? kSuccess : kUnfinished;
 }
 
