@@ -499,6 +499,11 @@ sequence = 32
         steps = [json.loads(line) for line in (self.path / "new.jsonl").read_text().splitlines()]
         self.assertEqual([line["step"] for line in steps if "loss" in line], [5, 6])
 
+    def test_a_trace_that_cannot_be_written_leaves_the_last_line(self):
+        out, err = self.run_to_end("--trace", "/dev/full", status=1)
+        self.assertEqual(json.loads(out.splitlines()[-1])["steps"], 4)
+        self.assertIn("/dev/full", err)
+
     def test_a_report_does_not_replace_a_device(self):
         self.run_to_end("--output", "out", "--metrics", "out/metrics.jsonl")
         (self.path / "real.html").write_text("")
