@@ -52,8 +52,10 @@ class MomentInt8 {
   }
   __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
     const Words codes = Words::load_byte_pairs(at_ + i);
-    return {decoded(shift_left<19>(codes), shift_left<24>(codes), of_code_),
-            decoded(shift_left<3>(codes), shift_left<8>(codes), of_code_)};
+    // Both halves of a word at once.
+    const Words shifted = (shift_left<3>(codes) & Words::all(kCode | kCode >> 16)) | Words::all(kTwo | kTwo >> 16);
+    return {decoded(even_halves(shifted), shift_left<24>(codes), of_code_),
+            decoded(odd_halves(shifted), shift_left<8>(codes), of_code_)};
   }
   __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value, Words, Words) {
     most_ = max(most_, max(magnitude(value.even), magnitude(value.odd)));
@@ -68,7 +70,8 @@ class MomentInt8 {
     float of_lanes[kLanes], of_elements[kLanes];
     of_code_.store(of_lanes);
     for (std::size_t k = 0; k < kLanes; ++k) of_elements[k] = of_lanes[place(i + k) % kLanes];
-    return decoded(shift_left<19>(code), shift_left<24>(code), P::load(of_elements));
+    const Words shifted = (shift_left<19>(code) & Words::all(kCode)) | Words::all(kTwo);
+    return decoded(shifted, shift_left<24>(code), P::load(of_elements));
   }
   template <bool kTail>
   __attribute__((always_inline)) void store(std::size_t i, std::size_t count, P value, Words) {
@@ -97,11 +100,10 @@ class MomentInt8 {
   template <bool kTail>
   __attribute__((always_inline)) void write_pair(std::size_t i, std::size_t count, Words even, Words odd) const {
     const P first = P::load(closed_ + i), second = P::load(closed_ + i + kLanes);
-    const Words low = shift_right<19>(encoded(first, even)), high = shift_right<3>(encoded(second, odd));
-    Words codes = (low & Words::all(kSign ? 0x7fu : 0xffu)) | (high & Words::all(kSign ? 0x007f0000u : 0x00ff0000u));
+    const Words shifted = shift_right<3>(join_halves(encoded(first, even), encoded(second, odd)));
+    Words codes = shifted & Words::all(kSign ? 0x007f007fu : 0x00ff00ffu);
     if constexpr (kSign) {
-      codes = codes | (shift_right<24>(bits(first)) & Words::all(0x80u));
-      codes = codes | (shift_right<8>(bits(second)) & Words::all(0x00800000u));
+      codes = codes | (shift_right<8>(join_halves(bits(first), bits(second))) & Words::all(0x00800080u));
     }
     store_row<kTail, 2 * kLanes>(
         to_ + i, count, [&](std::uint8_t * to) __attribute__((always_inline)) { codes.store_byte_pairs(to); });
@@ -122,10 +124,9 @@ class MomentInt8 {
   static __attribute__((always_inline)) P magnitude(P value) {
     return kSign ? from_bits(bits(value) & Words::all(0x7fffffffu)) : value;
   }
-  // `code` in the bits kCode, `sign` in the highest one; other bits are ignored.
-  static __attribute__((always_inline)) P decoded(Words code, Words sign, P factor) {
-    const P shifted = from_bits((code & Words::all(kCode)) | Words::all(kTwo));
-    const P value = fused_difference(shifted, factor, factor + factor);
+  // `shifted`: 2 + 2 t. The sign is the highest bit of `sign`, whose others are ignored.
+  static __attribute__((always_inline)) P decoded(Words shifted, Words sign, P factor) {
+    const P value = fused_difference(from_bits(shifted), factor, factor + factor);
     return kSign ? from_bits(bits(value) | (sign & Words::all(0x80000000u))) : value;
   }
   // The code in the bits kCode, without the sign; other bits are of no account. `random` is below 2^16.
