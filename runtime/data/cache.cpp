@@ -1,9 +1,13 @@
 #include "runtime/data/cache.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
@@ -19,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Bytes kMostHashes = 4 * kMiB;
+constexpr std::string_view kUnfinished = ".tmp-";
 constexpr Bytes kDiskBlock = 4 * kKiB;  // what the smallest file takes
 
 std::optional<std::uint64_t> read_hash(const fs::path& file, const std::string& facts) {
@@ -28,6 +33,17 @@ std::optional<std::uint64_t> read_hash(const fs::path& file, const std::string& 
   text.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
   if (text != facts || digits.find_first_not_of("0123456789abcdef") != std::string::npos) return std::nullopt;
   return std::stoull(digits, nullptr, 16);
+}
+
+// Of a name that unfinished() gave.
+std::optional<pid_t> writer_of(const fs::path& file) {
+  const std::string name = file.filename().string();
+  const std::size_t place = name.rfind(kUnfinished);
+  if (place == std::string::npos) return std::nullopt;
+  pid_t process = 0;
+  const char* const end = name.data() + name.size();
+  const auto [past, error] = std::from_chars(name.data() + place + kUnfinished.size(), end, process);
+  return error == std::errc() && past == end && process > 0 ? std::optional(process) : std::nullopt;
 }
 
 }  // namespace
@@ -60,9 +76,8 @@ std::uint64_t remembered_hash(const std::string& facts, const std::function<std:
   const std::uint64_t hash = compute();
   std::error_code error;
   fs::create_directories(folder, error);
-  const fs::path unfinished = file.string() + ".tmp-" + std::to_string(getpid());
-  std::ofstream(unfinished) << to_hex(hash) << '\n' << facts;
-  fs::rename(unfinished, file, error);
+  std::ofstream(unfinished(file)) << to_hex(hash) << '\n' << facts;
+  fs::rename(unfinished(file), file, error);
   trim_cache(folder, {file}, kMostHashes);
   return hash;
 }
@@ -87,6 +102,20 @@ void trim_cache(const fs::path& folder, const std::set<fs::path>& used, Bytes mo
     if (sum <= most) return;
     if (used.count(entry.path) > 0 || !fs::remove(entry.path, ignored)) continue;
     sum -= entry.bytes;
+  }
+}
+
+fs::path unfinished(const fs::path& path) {
+  return path.string() + std::string(kUnfinished) + std::to_string(getpid());
+}
+
+void remove_unfinished(const fs::path& folder) {
+  constexpr std::chrono::hours kLongest{24};  // a process of another machine that has this folder may still write
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const std::optional<pid_t> process = writer_of(entry.path());
+    if (!process || kill(*process, 0) == 0 || errno != ESRCH) continue;
+    if (entry.last_write_time(ignored) + kLongest < fs::file_time_type::clock::now()) fs::remove(entry.path(), ignored);
   }
 }
 

@@ -25,4 +25,9 @@ std::uint64_t remembered_hash(const std::string& facts, const std::function<std:
 // `most` on a disk with blocks of 4 KiB.
 void trim_cache(const std::filesystem::path& folder, const std::set<std::filesystem::path>& used, Bytes most);
 
+// The name under which this process writes a file that is renamed to `path` when it is whole.
+std::filesystem::path unfinished(const std::filesystem::path& path);
+// Removes from `folder` what processes that have ended left unfinished a day ago.
+void remove_unfinished(const std::filesystem::path& folder);
+
 }  // namespace l2l::runtime

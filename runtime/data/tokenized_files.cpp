@@ -1,7 +1,5 @@
 #include "runtime/data/tokenized_files.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -54,8 +52,8 @@ std::uint64_t hash_of(std::string_view text) {
   return hash.value();
 }
 
-// A file of ids, one of the ends of documents (uint64) and one of labels (DataFiles::labels, empty without), whose
-// names follow from the first one's. None is there before finish().
+// A file of ids, one of the ends of documents (uint64), one of labels (DataFiles::labels, empty without) and one of the
+// hashes of these, whose names follow from the first one's. None is there before finish().
 class Output {
  public:
   Output(const fs::path& ids, bool wide, bool flagged)
@@ -68,11 +66,22 @@ class Output {
 
   ~Output() {
     std::error_code ignored;
-    for (const fs::path& path : {path_, ends_of(path_), labels_of(path_)}) fs::remove(unfinished(path), ignored);
+    for (const fs::path& path : all_of(path_)) fs::remove(unfinished(path), ignored);
   }
 
   static fs::path ends_of(const fs::path& ids) { return ids.string() + ".documents"; }
   static fs::path labels_of(const fs::path& ids) { return ids.string() + ".labels"; }
+  static fs::path hashes_of(const fs::path& ids) { return ids.string() + ".hashes"; }
+  static std::vector<fs::path> all_of(const fs::path& ids) {
+    return {ids, ends_of(ids), labels_of(ids), hashes_of(ids)};
+  }
+  // Whether all are there as finish() left them.
+  static bool is_whole(const fs::path& ids) {
+    for (const fs::path& path : all_of(ids)) {
+      if (!is_there(path)) return false;
+    }
+    return InputFile(hashes_of(ids)).text() == hashes(ids);
+  }
 
   void add(const EncodedDocument& document) {
     if (document.ids.empty()) return;
@@ -90,12 +99,22 @@ class Output {
     fs::rename(unfinished(labels_of(path_)), labels_of(path_));
     fs::rename(unfinished(ends_of(path_)), ends_of(path_));
     fs::rename(unfinished(path_), path_);
+    OutputFile hashes(unfinished(hashes_of(path_)));
+    hashes.write(Output::hashes(path_));
+    hashes.finish();
+    fs::rename(unfinished(hashes_of(path_)), hashes_of(path_));
     return tokens_;
   }
 
  private:
-  static fs::path unfinished(const fs::path& path) { return path.string() + ".tmp-" + std::to_string(getpid()); }
-
+  static std::string hashes(const fs::path& ids) {
+    std::string text;
+    for (const fs::path& path : {ids, ends_of(ids), labels_of(ids)}) {
+      const InputFile file(path);
+      text += to_hex(file.hash(0, file.bytes())) + "\n";
+    }
+    return text;
+  }
   template <typename Id>
   void write(const EncodedDocument& document) {
     std::vector<Id> stored(document.ids.begin(), document.ids.end());
@@ -125,7 +144,14 @@ class Cache {
       throw BadInput("data.tokenizer: there is no place to keep tokens in: set XDG_CACHE_HOME or HOME",
                      of_key("data.tokenizer"));
     }
-    make_folders(folder_);
+    try {
+      make_folders(folder_);
+    } catch (const Error& error) {
+      throw BadInput(std::string("data.tokenizer: there is no place to keep tokens in: ") + error.what() +
+                         "; set XDG_CACHE_HOME to a directory that can be written",
+                     of_key("data.tokenizer"));
+    }
+    remove_unfinished(folder_);
   }
 
   bool wide() const { return wide_; }
@@ -138,15 +164,15 @@ class Cache {
       return input.hash(0, input.bytes());
     });
     const fs::path path = folder_ / (prefix_ + "-" + to_hex(hash) + (wide_ ? ".u32" : ".u16"));
-    if (is_there(path) && is_there(Output::ends_of(path)) && is_there(Output::labels_of(path))) {
+    const std::vector<fs::path> used = Output::all_of(path);
+    if (Output::is_whole(path)) {
       std::error_code ignored;
-      for (const fs::path& used : {path, Output::ends_of(path), Output::labels_of(path)}) {
-        fs::last_write_time(used, fs::file_time_type::clock::now(), ignored);
-      }
+      for (const fs::path& one : used) fs::last_write_time(one, fs::file_time_type::clock::now(), ignored);
     } else {
+      if (is_there(path)) log(LogLevel::info, path.string() + ": is not as it was written: its tokens are made again");
       make(file, path);
     }
-    used_.insert({path, Output::ends_of(path), Output::labels_of(path)});
+    used_.insert(used.begin(), used.end());
     const InputFile ids(path), ends(Output::ends_of(path)), labels(Output::labels_of(path));
     std::vector<std::uint64_t> own(ends.bytes() / sizeof(std::uint64_t));
     ends.read(0, std::as_writable_bytes(std::span(own)));

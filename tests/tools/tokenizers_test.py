@@ -206,7 +206,7 @@ class Tokenizers(unittest.TestCase):
         first, messages = self.train()
         self.assertIn(f"tokenizing {self.work / 'text'}", messages)
         kept = list((self.work / "cache/l2l/tokens").iterdir())
-        self.assertEqual(sorted(file.suffix for file in kept), [".documents", ".labels", ".u16"])
+        self.assertEqual(sorted(file.suffix for file in kept), [".documents", ".hashes", ".labels", ".u16"])
         data = next(file for file in kept if file.suffix == ".u16").read_bytes()
         self.assertEqual([list(struct.unpack(f"<{len(data) // 2}H", data))], self.encode([" ".join(TEXTS)], "--special"))
         # Again: from the cache, also where the tokenizer has gone and the checkpoint carries it along.
@@ -217,6 +217,47 @@ class Tokenizers(unittest.TestCase):
         self.tokenizer.unlink()
         text = run(TOOLS / "l2l-sample", self.work / "again", "--prompt", "The quick", "--tokens", 3).stdout.decode()
         self.assertTrue(text.startswith("The quick"), text)
+
+    def test_a_damaged_cache_is_made_again(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
+        (self.work / "text").write_text(" ".join(TEXTS), newline="")
+        expected = self.train()[0].splitlines()[-1]
+        folder = self.work / "cache/l2l/tokens"
+        whole = {file: file.read_bytes() for file in folder.iterdir()}
+        ids = next(file for file in whole if file.suffix == ".u16")
+        ends, hashes = pathlib.Path(f"{ids}.documents"), pathlib.Path(f"{ids}.hashes")
+        for file, damage in ((ids, whole[ids][:100]), (ids, whole[ids][:-1] + bytes([whole[ids][-1] ^ 1])),
+                             (ends, b"\xff" * 7 + b"\x7f"), (ends, b"abc"), (hashes, None)):
+            file.unlink() if damage is None else file.write_bytes(damage)
+            with self.subTest(file.suffix, damage=damage):
+                out, messages = self.train("--set", f'checkpoint.directory="{self.work / str(time.monotonic_ns())}"')
+                self.assertIn(f"{ids}: is not as it was written", messages)
+                self.assertEqual(json.loads(out.splitlines()[-1])["weights_hash"], json.loads(expected)["weights_hash"])
+                self.assertEqual({file: file.read_bytes() for file in folder.iterdir()}, whole)
+
+    def test_what_killed_processes_left_in_the_cache_goes(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
+        (self.work / "text").write_text(" ".join(TEXTS), newline="")
+        folder = self.work / "cache/l2l/tokens"
+        folder.mkdir(parents=True)
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        stale, new, running = (folder / f"{name}.u16.tmp-{process}" for name, process in
+                               (("a", ended.pid), ("b", ended.pid), ("c", os.getpid())))
+        for file in (stale, new, running):
+            file.write_bytes(b"")
+        for file in (stale, running):
+            os.utime(file, (0, 0))
+        self.train()
+        self.assertEqual([file.exists() for file in (stale, new, running)], [False, True, True])
+
+    def test_a_cache_that_cannot_be_made_is_named(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
+        (self.work / "text").write_text(" ".join(TEXTS), newline="")
+        (self.work / "cache").write_text("no directory")
+        _, messages = self.train(status=2)
+        self.assertIn("data.tokenizer: there is no place to keep tokens in: ", messages)
+        self.assertIn("set XDG_CACHE_HOME to a directory that can be written", messages)
 
     def test_training_says_what_does_not_fit(self):
         self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
