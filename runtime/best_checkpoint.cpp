@@ -11,6 +11,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/log.h"
+#include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
 
 namespace l2l::runtime {
@@ -54,10 +55,9 @@ void replace(const fs::path& file, const std::string& text) {
   move_folder(fresh, file);
 }
 
-// Moves what an earlier run left out of the way.
+// Moves the best checkpoint of an earlier run out of the way.
 void set_aside(const fs::path& directory) {
   std::error_code ignored;
-  fs::remove(history_of(directory), ignored);
   if (!fs::exists(directory / kBest, ignored)) return;
   for (int i = 1;; ++i) {
     const fs::path aside = directory / ("earlier-best-" + std::to_string(i));
@@ -93,6 +93,8 @@ BestCheckpoint::BestCheckpoint(const Options& options, std::uint64_t data_hash, 
     read(completed);
   } else if (writes_) {
     set_aside(directory_);
+    std::error_code ignored;
+    fs::remove(history_of(directory_), ignored);
   }
 }
 
@@ -115,7 +117,15 @@ void BestCheckpoint::read(std::int64_t completed) {
   if (!writes_) return;
   log(LogLevel::warning, file.string() + ": is of another " + (same_metric ? "set of validation data" : "metric") +
                              ", with which new values are not compared: what is best is found anew");
-  set_aside(directory_);
+  set_aside(directory_);  // record() replaces the file, which other ranks may still be reading
+}
+
+bool BestCheckpoint::keeps(std::int64_t step) const {
+  try {
+    return !metric_.empty() && eps::read_manifest(directory_ / kBest).state.step == static_cast<std::uint64_t>(step);
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 bool BestCheckpoint::has(std::int64_t step) const {
@@ -165,10 +175,10 @@ void BestCheckpoint::keep(const fs::path& folder) const {
   std::error_code error;
   fs::remove_all(fresh, error);
   fs::create_directory(fresh, error);
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const fs::path to = fresh / entry.path().filename();
-    fs::create_hard_link(entry.path(), to, error);
-    if (error) fs::copy_file(entry.path(), to, error);
+  for (const fs::path& file : list_folder(folder)) {
+    const fs::path to = fresh / file.filename();
+    fs::create_hard_link(file, to, error);
+    if (error) fs::copy_file(file, to, error);
     if (error) throw Error(to.string() + ": cannot be written: " + error.message());
   }
   if (fs::exists(place)) move_folder(place, old);

@@ -27,6 +27,8 @@ class BestCheckpoint {
 
   // Whether the validation after so many steps is known. Always, where nothing is kept.
   bool has(std::int64_t step) const;
+  // Whether DIRECTORY/best is of so many steps.
+  bool keeps(std::int64_t step) const;
   // Whether it is the best so far; of equal ones the first is. A value that is not a number is none.
   bool take(std::int64_t step, const Evaluation& validation);
   // The checkpoint `folder`, of the step taken last, becomes DIRECTORY/best.

@@ -195,7 +195,8 @@ void RunLoop::finish_save() {
 
 bool RunLoop::owes_validation() const {
   const std::int64_t every = options_.run.validate_every;
-  return first_ > 0 && first_ < steps_ && every > 0 && first_ % every == 0 && !best_->has(first_);
+  const bool made = best_->keeps(first_), was_due = every > 0 && first_ % every == 0;
+  return first_ > 0 && first_ < steps_ && (made || was_due) && !best_->has(first_);
 }
 
 bool RunLoop::is_validated() const { return validated_ == std::pair(trainer_.completed_steps(), state_.edits); }
@@ -214,7 +215,7 @@ void RunLoop::validate() {
   const bool better = best_->take(step, *evaluation);
   if (better) best_->keep(save(SaveReason::best));  // before an observer changes what it is of
   tell([&](RunObserver& observer) { observer.validated(step, *evaluation); });
-  best_->record();  // last: what is cut off before it is done again after a resume
+  best_->record();  // a kill before it leaves the validation to be made again: owes_validation()
   if (better) tell([&](RunObserver& observer) { observer.kept_best(options_.checkpoint.directory / "best"); });
 }
 

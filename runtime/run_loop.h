@@ -21,7 +21,7 @@ namespace l2l::runtime {
 struct OwnCheckpoint {
   std::filesystem::path folder;  // empty: there is none
   std::int64_t step = -1;        // completed in it
-  std::int64_t edits = 0;        // of parameters, by the program, before it
+  std::int64_t edits = 0;        // of parameters, by the program, before it; -1: it may be replaced
 };
 
 // What a run goes by of its trainer, as it changes.
@@ -67,7 +67,8 @@ class RunLoop {
   void start_save(SaveReason reason);
   std::filesystem::path save(SaveReason reason);
   void finish_save();
-  // A validation was due after the last step before a resume, and a stop or a kill came before its result was kept.
+  // A validation was made, or due, after the last step before a resume, and a stop or a kill came before it was
+  // recorded.
   bool owes_validation() const;
   bool is_validated() const;
   void validate();

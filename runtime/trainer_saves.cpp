@@ -134,7 +134,9 @@ std::filesystem::path Trainer::Implementation::resume(const std::filesystem::pat
         if (plan.options.data.has_training()) runtime::warn_of_lost_steps(directory, folder, step);
       }
       if (is_in(ranks, plan.options.checkpoint.directory, folder)) {
-        this->run.newest = {folder, static_cast<std::int64_t>(step), this->run.edits};
+        // One that is kept as the best may be replaced: the run then has to save what it goes on from.
+        const bool stays = folder.filename() == eps::folder_name(step);
+        this->run.newest = {folder, static_cast<std::int64_t>(step), stays ? this->run.edits : -1};
       }
       return folder;
     } catch (const CorruptFile& error) {

@@ -56,7 +56,7 @@ void check_sizes(const ModelOptions& model, const BatchOptions& batch) {
   check_tensor({batch.micro_batch, model.sequence, model.vocabulary},
                "batch.micro_batch x model.sequence x model.vocabulary");
   // Fused attention has no tensor of its probabilities, but dropout indexes them.
-  const bool fused = model.attention == "fused";
+  const bool fused = model.attention == "fused" && model.blocks.empty();  // a program's own may have separate ops
   if (fused && model.dropout == 0) return;
   check_tensor(
       {batch.micro_batch, model.heads, model.sequence, model.sequence},

@@ -318,6 +318,40 @@ TEST_F(Run, ValuesOfAnotherMetricOrOtherDataAreNotCompared) {
   EXPECT_NE(resumed().find("[1,0.5],["), std::string::npos);
 }
 
+TEST_F(Run, ARunGoesOnFromTheBestAlthoughItIsReplaced) {
+  Options options = patient(small());
+  options.run.steps = 8;
+  Told told;
+  run(options, told);
+  std::ofstream(run_.folder() / "other") << std::string(2000, 'o');
+  options.data.validation = {run_.folder() / "other"};
+  Trainer trainer(options);
+  trainer.resume(told.best);
+  const std::int64_t first = trainer.completed_steps();
+  Told rest;
+  trainer.run(rest);
+  EXPECT_EQ(rest.validations.front(), first);
+  EXPECT_TRUE(fs::exists(told.best / "manifest.json"));
+  EXPECT_TRUE(fs::exists(options.checkpoint.directory / "earlier-best-1/manifest.json"));
+}
+
+// A kill between the two leaves a better `best` than validations.json knows.
+TEST_F(Run, AValidationThatIsKeptAndNotRecordedIsMadeAgain) {
+  Options options = small();
+  options.run.validate_minutes = 1e-9;
+  options.checkpoint.best = "loss";
+  Told told;
+  run(options, told);
+  std::ofstream(options.checkpoint.directory / "validations.json") << "[]";
+  Trainer trainer(options);
+  trainer.resume(told.best);
+  const std::int64_t first = trainer.completed_steps();
+  Told rest;
+  trainer.run(rest, {.steps = first + 1});
+  EXPECT_EQ(rest.validations.front(), first);
+  EXPECT_NE(history(options).find("[[" + std::to_string(first) + ","), std::string::npos);
+}
+
 TEST_F(Run, ABestCheckpointWhoseReplacementWasCutOffIsRestored) {
   Options options = small();
   options.run.validate_every = 1;

@@ -464,6 +464,33 @@ sequence = 32
             hashes.append(json.loads(done.stdout.splitlines()[-1])["weights_hash"])
         self.assertEqual(*hashes)
 
+    def test_the_config_of_a_folder_that_is_resumed(self):
+        config, kept = self.path / "out/config.toml", self.path / "out/config-until-step-4.toml"
+        self.run_to_end("--output", "out")
+        first = config.read_text()
+        # Edited in place, and used.
+        config.write_text(first.replace("steps = 4", "steps = 5"))
+        done = subprocess.run([TOOLS / "l2l-train", "out/config.toml", "--output", "out", "--resume", "out", "--quiet"], cwd=self.path,
+                              capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("steps = 5", config.read_text())
+        self.assertEqual(kept.read_text(), first)
+        # A change that is given up leaves no trace.
+        kept.unlink()
+        older = self.path / "out/checkpoints/step-00000004"
+        self.run_to_end("--output", "out", "--resume", older, "--set", "checkpoint.keep=7", "--steps", "4")
+        self.assertIn("keep = 7", config.read_text())
+        self.run_to_end("--output", "out", "--resume", older, "--steps", "4")
+        self.assertEqual(config.read_text(), first)
+        # What people wrote stays where nothing changes, and does no harm where it is no config.
+        for text in (first.replace("[run]", "# mine\n[run]"), "[zzz]\n"):
+            config.write_text(text)
+            self.run_to_end("--output", "out", "--resume", older, "--steps", "4")
+            self.assertEqual(config.read_text(), text)
+        self.run_to_end("--output", "out", "--resume", older, "--steps", "4", "--set", "checkpoint.keep=7")
+        self.assertIn("keep = 7", config.read_text())
+        self.assertEqual(kept.read_text(), first)
+
     def test_weights_that_were_changed_are_not_exported(self):
         self.run_to_end("--set", "checkpoint.directory=run", "--set", "checkpoint.every=2")
         older, newest = self.path / "run/step-00000002", self.path / "run/step-00000004"
@@ -525,6 +552,8 @@ sequence = 32
         self.assertIn("run: holds no complete checkpoint", err)
         self.assertRegex(err.splitlines()[-1], r"^to begin where there is no checkpoint: .* --resume run --resume-if-any$")
         self.run_to_end("--set", "checkpoint.directory=run", "--resume", "run", "--resume-if-any")
+        (self.path / "odd/manifest.json").mkdir(parents=True)
+        self.run_to_end("--set", "checkpoint.directory=run", "--resume", "odd", status=2)
 
     def test_a_dry_run_of_one_of_several_processes_says_so(self):
         _, err = self.run_to_end("--set", "distributed.nodes=2", "--dry-run")

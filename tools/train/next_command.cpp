@@ -55,7 +55,11 @@ bool can_resume(const std::filesystem::path& directory) {
 
 bool is_folder_without_checkpoint(const std::filesystem::path& directory) {
   std::error_code ignored;
-  return std::filesystem::is_directory(directory, ignored) && !has_checkpoint(directory);
+  try {
+    return std::filesystem::is_directory(directory, ignored) && !has_checkpoint(directory);
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace

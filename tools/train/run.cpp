@@ -2,6 +2,8 @@
 
 #include <fstream>
 #include <iostream>
+#include <iterator>
+#include <utility>
 
 #include "l2l/errors.h"
 #include "tools/output_file.h"
@@ -28,6 +30,20 @@ constexpr std::string_view name_of(RunEnd end) {
       break;
   }
   return "interrupt";
+}
+
+std::string text_in(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// Nothing where the file is no config.
+std::optional<Options> config_in(const fs::path& file) {
+  try {
+    return load_options(file);
+  } catch (const BadInput&) {
+    return std::nullopt;
+  }
 }
 
 constexpr bool is_finished(RunEnd end) { return end == RunEnd::steps || end == RunEnd::patience; }
@@ -103,7 +119,8 @@ void Run::resume() {
   const fs::path checkpoint = trainer_.resume(arguments_.resume, arguments_.allow_change);
   say("resumed from " + checkpoint.string());
   const auto settings = [](const Options& options) { return to_toml(with_absolute_paths(options)); };
-  changed_ = settings(checkpoint_options(checkpoint)) != settings(options_);
+  Options before = checkpoint_options(checkpoint);
+  if (settings(before) != settings(options_)) before_ = std::move(before);
   const std::string nothing = nothing_left();
   if (!nothing.empty() && trainer_.rank() == 0) print_message(nothing);
 }
@@ -125,7 +142,7 @@ void Run::make_outputs() {
   show_run();
 }
 
-// With the config that makes the same run again.
+// With the config that makes the same run again. One that people wrote stays, unless a resume has changed settings.
 void Run::make_folder() {
   if (arguments_.output.empty()) return;
   const fs::path folder = arguments_.output, config = folder / "config.toml";
@@ -136,23 +153,29 @@ void Run::make_folder() {
   options.model.pretrained = arguments_.pretrained;
   options.model.new_head = arguments_.new_head;
   if (fs::exists(config)) {
-    if (!changed_) return;
-    const Options before = load_options(config);
-    options.model.pretrained = before.model.pretrained;
-    options.model.new_head = before.model.new_head;
-    keep_settings(config);
+    const std::optional<Options> there = config_in(config);
+    if (there) {
+      options.model.pretrained = there->model.pretrained;
+      options.model.new_head = there->model.new_head;
+    }
+    if (before_) {
+      keep_settings(folder, options.model);
+    } else if (!there || to_toml(*there) != text_in(config)) {
+      return;
+    }
   }
   replace_file(config, to_toml(with_absolute_paths(options)));
 }
 
-// Copies those of before a resume that changes them; a second change at the same step follows one that trained nothing.
-void Run::keep_settings(const fs::path& config) {
-  const fs::path kept =
-      config.parent_path() / ("config-until-step-" + std::to_string(trainer_.completed_steps()) + ".toml");
-  std::error_code error;
-  fs::copy_file(config, kept, fs::copy_options::skip_existing, error);
-  if (error) throw BadInput(kept.string() + ": cannot be written: " + error.message());
-  say("settings have changed: " + config.string() + " has those of now, " + kept.string() + " those of before");
+// Those of the checkpoint, where the resume has changed them. `begun`: from what the run began.
+void Run::keep_settings(const fs::path& folder, const ModelOptions& begun) {
+  Options before = *before_;
+  before.model.pretrained = begun.pretrained;
+  before.model.new_head = begun.new_head;
+  const fs::path kept = folder / ("config-until-step-" + std::to_string(trainer_.completed_steps()) + ".toml");
+  replace_file(kept, to_toml(with_absolute_paths(before)));
+  say("settings have changed: " + (folder / "config.toml").string() + " has those of now, " + kept.string() +
+      " those of before");
 }
 
 void Run::begin(std::int64_t completed, std::int64_t steps) {

@@ -34,7 +34,7 @@ class Run final : RunObserver {
   void resume();
   void make_outputs();
   void make_folder();
-  void keep_settings(const std::filesystem::path& config);
+  void keep_settings(const std::filesystem::path& folder, const ModelOptions& begun);
 
   // As Trainer::run() tells.
   void begin(std::int64_t completed, std::int64_t steps) override;
@@ -58,9 +58,10 @@ class Run final : RunObserver {
   Warnings& warnings_;
   const Options& options_;
   const RunLimits limits_;
-  const std::int64_t steps_;                // where this run ends; the schedule's length stays run.steps
-  bool stepped_ = false, changed_ = false;  // changed_: the settings, since the checkpoint that it goes on from
-  std::optional<MetricsFile> metrics_;      // from make_outputs() on, as are the next two
+  const std::int64_t steps_;  // where this run ends; the schedule's length stays run.steps
+  bool stepped_ = false;
+  std::optional<Options> before_;       // settings of the checkpoint that it goes on from, where these are others now
+  std::optional<MetricsFile> metrics_;  // from make_outputs() on, as are the next two
   std::optional<RunLogReader> log_;
   std::optional<RunRecord> record_;
   std::optional<Progress> progress_;  // from begin() on
