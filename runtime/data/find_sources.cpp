@@ -6,10 +6,12 @@
 #include "base/json.h"
 #include "core/error_place.h"
 #include "core/files.h"
+#include "core/hash.h"
 #include "core/log.h"
 #include "formats/token_shards.h"
 #include "l2l/errors.h"
 #include "runtime/data/tokenized_files.h"
+#include "text/tokenizer.h"
 
 namespace l2l::runtime {
 namespace {
@@ -40,30 +42,75 @@ Learn learn_of(const std::string& name) {
                  ": name files of one kind in one list");
 }
 
-// Ends of documents that l2l-tokenize wrote beside raw ids.
-void add_own_documents(DataFiles& data) {
-  std::uint64_t begin = 0;
-  std::vector<std::uint64_t> ends;
-  for (const DataFile& file : data.files) {
-    const fs::path about = file.path.string() + ".json";
-    if (!is_there(about)) return;
-    const nlohmann::json json = parse_json(InputFile(about).text());
-    const auto list = json.is_object() ? json.find("document_ends") : json.end();
-    if (!json.is_object() || list == json.end() || !list->is_array()) return;
-    const std::uint64_t tokens = file.bytes / token_bytes(data.format);
-    std::uint64_t before = 0;
-    for (const nlohmann::json& end : *list) {
-      if (!end.is_number_unsigned() || end.get<std::uint64_t>() < before || end.get<std::uint64_t>() > tokens) {
-        throw CorruptFile(
-            about.string(), "document_ends",
-            "are no ascending numbers up to the " + std::to_string(tokens) + " tokens of " + file.path.string());
-      }
-      before = end.get<std::uint64_t>();
-      ends.push_back(begin + before);
+// What l2l-tokenize wrote beside raw ids (docs/formats.md). Null: nothing.
+nlohmann::json about_shard(const fs::path& file) {
+  const fs::path about = file.string() + ".json";
+  if (!is_there(about)) return nullptr;
+  nlohmann::json json = parse_json(InputFile(about).text());
+  return json.is_object() ? json : nlohmann::json(nullptr);
+}
+
+std::string text_of(const nlohmann::json& object, const char* field) {
+  const auto value = object.find(field);
+  return value != object.end() && value->is_string() ? value->get<std::string>() : "";
+}
+
+// Of raw ids: as data.format says, or else what was written beside them.
+std::optional<TokenFormat> raw_format(const std::string& format, const fs::path& file) {
+  if (format == "tokens") return TokenFormat::tokens;
+  if (format == "tokens32") return TokenFormat::tokens32;
+  if (format != "auto") return std::nullopt;
+  const nlohmann::json about = about_shard(file);
+  if (text_of(about, "tokenizer_hash").empty()) return std::nullopt;
+  if (text_of(about, "dtype") == "uint16") return TokenFormat::tokens;
+  return text_of(about, "dtype") == "uint32" ? std::optional(TokenFormat::tokens32) : std::nullopt;
+}
+
+void check_width(const fs::path& file, const std::string& dtype, TokenFormat format) {
+  const bool wide = format == TokenFormat::tokens32;
+  if (dtype.empty() || dtype == (wide ? "uint32" : "uint16")) return;
+  throw BadInput(file.string() + ": its ids are " + dtype + ", as " + file.string() +
+                     ".json says, but data.format = \"" + (wide ? "tokens32" : "tokens") + "\"; set \"auto\"",
+                 of_file(file.string(), "data.format"));
+}
+
+// A run on ids alone need not have their tokenizer.
+void warn_of_other_tokenizer(const fs::path& file, const std::string& hash, const std::string& tokenizer) {
+  if (hash.empty() || tokenizer == "bytes" || !is_there(tokenizer) || to_hex(text::hash_of(tokenizer)) == hash) return;
+  log(LogLevel::warning, file.string() + ": its ids are of another tokenizer than data.tokenizer = \"" + tokenizer +
+                             "\", as tokenizer_hash in " + file.string() + ".json says");
+}
+
+// Appends, to `ends`, those of the documents of a file whose tokens begin at `begin` of the stream.
+void add_ends(const DataFile& file, const nlohmann::json& list, std::uint64_t begin, std::uint64_t tokens,
+              std::vector<std::uint64_t>& ends) {
+  std::uint64_t before = 0;
+  for (const nlohmann::json& end : list) {
+    if (!end.is_number_unsigned() || end.get<std::uint64_t>() < before || end.get<std::uint64_t>() > tokens) {
+      throw CorruptFile(
+          file.path.string() + ".json", "document_ends",
+          "are no ascending numbers up to the " + std::to_string(tokens) + " tokens of " + file.path.string());
     }
+    before = end.get<std::uint64_t>();
+    ends.push_back(begin + before);
+  }
+}
+
+// Checks what l2l-tokenize wrote beside raw ids, and takes the ends of documents where all files have them.
+void read_about(DataFiles& data, const std::string& tokenizer) {
+  std::uint64_t begin = 0;
+  bool all = true;
+  for (const DataFile& file : data.files) {
+    const nlohmann::json about = about_shard(file.path);
+    check_width(file.path, text_of(about, "dtype"), data.format);
+    warn_of_other_tokenizer(file.path, text_of(about, "tokenizer_hash"), tokenizer);
+    const auto list = about.find("document_ends");
+    const std::uint64_t tokens = file.bytes / token_bytes(data.format);
+    all = all && list != about.end() && list->is_array();
+    if (all) add_ends(file, *list, begin, tokens, data.document_ends);
     begin += tokens;
   }
-  data.document_ends = std::move(ends);
+  if (!all) data.document_ends.clear();
 }
 
 DataFiles read_shards(const std::vector<DataFile>& files, ShardKind kind, const std::string& key) {
@@ -126,13 +173,16 @@ void warn_of_zeros(const fs::path& file) {
 
 DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptions& data, const std::string& key,
                        const TextModel& model) {
-  if (data.format == "tokens" || data.format == "tokens32") {
-    DataFiles found = find_data(patterns, data.format == "tokens" ? TokenFormat::tokens : TokenFormat::tokens32, key);
-    add_own_documents(found);
-    return found;
-  }
   const std::vector<DataFile> files = find_files(patterns, key);
   const fs::path& first = files[0].path;
+  if (const std::optional<TokenFormat> format = raw_format(data.format, first)) {
+    for (const DataFile& file : files) {
+      if (raw_format(data.format, file.path) != format) refuse_mixture(key, first, file.path);
+    }
+    DataFiles found = find_data(patterns, *format, key);
+    read_about(found, data.tokenizer);
+    return found;
+  }
   if (const std::optional<ShardKind> kind = shard_kind(data.format, first)) {
     for (const DataFile& file : files) {
       if (shard_kind(data.format, file.path) != kind) refuse_mixture(key, first, file.path);

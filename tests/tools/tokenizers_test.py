@@ -218,6 +218,26 @@ class Tokenizers(unittest.TestCase):
         text = run(TOOLS / "l2l-sample", self.work / "again", "--prompt", "The quick", "--tokens", 3).stdout.decode()
         self.assertTrue(text.startswith("The quick"), text)
 
+    def test_training_on_shards(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
+        texts, shard, about = self.work / "texts", self.work / "text", self.work / "text.json"
+        texts.write_text(" ".join(TEXTS), newline="")
+        run(TOOLS / "l2l-tokenize", self.tokenizer, texts, "--output", shard)
+        fresh = lambda: ["--set", f'checkpoint.directory="{self.work / str(time.monotonic_ns())}"']
+        hash_of = lambda out: json.loads(out.splitlines()[-1])["weights_hash"]
+        out, messages = self.train(*fresh(), "--set", 'data.format="tokens"')
+        self.assertNotIn("tokenizer", messages)
+        by_name, messages = self.train(*fresh())
+        self.assertNotIn("is read as text", messages)
+        self.assertEqual(hash_of(by_name), hash_of(out))
+        _, messages = self.train(*fresh(), "--set", 'data.format="tokens32"', status=2)
+        self.assertIn(f'{shard}: its ids are uint16, as {about} says, but data.format = "tokens32"; set "auto"', messages)
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["byte level"]["tokenizer"]))
+        _, messages = self.train(*fresh())
+        self.assertIn(f"{shard}: its ids are of another tokenizer than data.tokenizer", messages)
+        _, messages = self.train(*fresh(), "--set", 'data.tokenizer="bytes"')
+        self.assertNotIn("another tokenizer", messages)
+
     def test_a_damaged_cache_is_made_again(self):
         self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
         (self.work / "text").write_text(" ".join(TEXTS), newline="")
