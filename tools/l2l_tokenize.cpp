@@ -1,14 +1,20 @@
 // l2l-tokenize: text to token ids, and back. One line on stdout for each text; or a shard of ids for training.
+#include <unistd.h>
+
 #include <charconv>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <thread>
 
 #include "base/json.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/log.h"
+#include "formats/text_stream.h"
 #include "l2l/errors.h"
+#include "runtime/data/text_documents.h"
 #include "text/tokenizer.h"
 #include "tools/command.h"
 #include "tools/output_file.h"
@@ -27,12 +33,16 @@ struct Arguments {
 
 std::string read(const std::string& name) {
   if (name == "-") return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-  try {
-    const InputFile file(name);
-    return file.text();
-  } catch (const Error& error) {
-    throw BadInput(error.what());
-  }
+  return formats::TextStream(name).rest(std::numeric_limits<Bytes>::max());
+}
+
+// data.train reads such files row by row.
+void warn_of_rows(const std::string& name) {
+  if (name == "-" || runtime::text_kind_of(name) == runtime::TextKind::text) return;
+  log(LogLevel::warning,
+      name +
+          ": is tokenized as plain text, names of columns and quotes included; to train on the texts "
+          "of its rows, name the file itself by data.train");
 }
 
 // The parts of `text` between `separator`s; one at its end belongs to the last part.
@@ -88,13 +98,17 @@ void decode(const Tokenizer& tokenizer, const Arguments& arguments) {
   }
 }
 
-// A file of raw ids and, beside it, what they are (docs/formats.md).
+// A file of raw ids and, beside it, what they are (docs/formats.md). Neither is there before finish().
 class Shard {
  public:
   Shard(const std::string& name, std::int64_t vocabulary, std::uint64_t tokenizer_hash)
-      : name_(name), file_(name), wide_(vocabulary > 65536) {
+      : name_(name), file_(unfinished()), wide_(vocabulary > 65536) {
     about_["dtype"] = wide_ ? "uint32" : "uint16";
     about_["tokenizer_hash"] = to_hex(tokenizer_hash);
+  }
+  ~Shard() {
+    std::error_code ignored;
+    std::filesystem::remove(unfinished(), ignored);
   }
 
   void add(std::string_view text, const std::vector<std::int32_t>& ids) {
@@ -116,12 +130,13 @@ class Shard {
     about_["tokens"] = tokens_;
     about_["text_hash"] = to_hex(text_hash_.value());
     about_["document_ends"] = documents_;
-    OutputFile about(name_ + ".json");
-    about.write(json_text(about_) + "\n");
-    about.finish();
+    replace_file(name_ + ".json", json_text(about_) + "\n");  // first: a shard without it is nobody's
+    std::filesystem::rename(unfinished(), name_);
   }
 
  private:
+  std::string unfinished() const { return name_ + ".tmp-" + std::to_string(getpid()); }
+
   const std::string name_;
   OutputFile file_;
   const bool wide_;
@@ -143,11 +158,13 @@ void check_shard(const std::string& name) {
 void encode(const Tokenizer& tokenizer, const Arguments& arguments) {
   std::optional<Shard> shard;
   if (!arguments.output.empty()) {
+    refuse_special(arguments.output);
     check_shard(arguments.output);
     shard.emplace(arguments.output, tokenizer.vocabulary(), text::hash_of(arguments.tokenizer));
   }
   const int threads = arguments.threads > 0 ? arguments.threads : static_cast<int>(std::thread::hardware_concurrency());
   for (const std::string& name : arguments.files) {
+    warn_of_rows(name);
     const std::string text = read(name);
     const std::vector<std::string_view> texts =
         arguments.null ? parts_of(text, '\0') : std::vector<std::string_view>{text};
@@ -179,7 +196,8 @@ int main(int argc, char** argv) {
   command.add("TOKENIZER", &arguments.tokenizer,
               "a tokenizer.json, a SentencePiece .model, a vocab.txt, tiktoken's ranks, or a model directory",
               {.required = true});
-  command.add("FILE", &arguments.files, "texts; - is standard input", {.required = true});
+  command.add("FILE", &arguments.files, "texts, also compressed by gzip or zstd; - is standard input",
+              {.required = true});
   command.add("--output", &arguments.output, "write the ids to this shard, and what they are to SHARD.json");
   command.add("--decode", &arguments.decode, "the files hold lines of ids: print their text");
   command.add("--special", &arguments.special, "with the tokens that belong around a text, such as [CLS]");

@@ -2,6 +2,7 @@
 
     tokenizers_test.py TOOLS FIXTURES
 """
+import gzip
 import json
 import os
 import pathlib
@@ -217,6 +218,37 @@ class Tokenizers(unittest.TestCase):
         self.tokenizer.unlink()
         text = run(TOOLS / "l2l-sample", self.work / "again", "--prompt", "The quick", "--tokens", 3).stdout.decode()
         self.assertTrue(text.startswith("The quick"), text)
+
+    def test_a_shard_is_whole_or_not_there(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
+        text, missing, shard = self.work / "texts", self.work / "none", self.work / "shard"
+        text.write_text(" ".join(TEXTS), newline="")
+        before = set(self.work.iterdir())
+        run(TOOLS / "l2l-tokenize", self.tokenizer, text, missing, "--output", shard, status=2)
+        self.assertEqual(set(self.work.iterdir()), before)
+        killed = subprocess.Popen([TOOLS / "l2l-tokenize", self.tokenizer, text, "-", "--output", shard], stdin=subprocess.PIPE)
+        begin = time.monotonic()
+        while not list(self.work.glob("shard.tmp-*")) and time.monotonic() - begin < 20:
+            time.sleep(0.01)
+        killed.kill()
+        killed.communicate()
+        self.assertTrue(list(self.work.glob("shard.tmp-*")))
+        self.assertFalse(shard.exists())
+        for _ in range(2):
+            run(TOOLS / "l2l-tokenize", self.tokenizer, text, "--output", shard)
+            self.assertGreater(shard.stat().st_size, 100)
+
+    def test_compressed_texts_and_rows(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
+        plain, rows = self.work / "text", self.work / "rows.jsonl"
+        plain.write_text(" ".join(TEXTS), newline="")
+        rows.write_text(json.dumps({"text": "a"}) + "\n")
+        compressed = self.work / "text.gz"
+        compressed.write_bytes(gzip.compress(plain.read_bytes()))
+        done = run(TOOLS / "l2l-tokenize", self.tokenizer, plain)
+        self.assertEqual(done.stderr, b"")
+        self.assertEqual(run(TOOLS / "l2l-tokenize", self.tokenizer, compressed).stdout, done.stdout)
+        self.assertIn(f"{rows}: is tokenized as plain text", run(TOOLS / "l2l-tokenize", self.tokenizer, rows).stderr.decode())
 
     def test_training_on_shards(self):
         self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
