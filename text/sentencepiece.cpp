@@ -1,8 +1,14 @@
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
+#include <charconv>
 #include <exception>
+#include <map>
 
+#include "core/files.h"
 #include "l2l/errors.h"
+#include "text/added_tokens.h"
+#include "text/json_reader.h"
 #include "text/tokenizer_files.h"
 #include "text/utf8.h"
 
@@ -25,22 +31,66 @@ void check(const std::string& what, const Call& call) {
   throw BadInput(what + ": " + failure);
 }
 
+// Those that tokenizer_config.json beside a model lists: some are pieces of the model, and others were added to it.
+std::vector<AddedToken> listed_in(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "tokenizer_config.json";
+  if (!is_there(file)) return {};
+  const nlohmann::json json = parse_json(read_tokenizer_file(file));
+  if (!json.is_object()) throw BadInput(file.string() + ": is not a JSON object in UTF-8");
+  const JsonReader config(json, file.string() + ": tokenizer_config");
+  const nlohmann::json* const listed = config.find("added_tokens_decoder");
+  if (listed == nullptr) return {};
+  const JsonReader by_id = config.object("added_tokens_decoder");
+  std::vector<AddedToken> tokens;
+  for (const auto& [digits, _] : listed->items()) {
+    const JsonReader token = by_id.object(digits.c_str());
+    TokenId id = 0;
+    const char* const end = digits.data() + digits.size();
+    const auto [past, error] = std::from_chars(digits.data(), end, id);
+    if (error != std::errc() || past != end || id < 0 || id >= kMostTokens) token.refuse("its name is not an id");
+    tokens.push_back({token.string("content"), id, token.boolean_or("special", false), false,
+                      token.boolean_or("single_word", false), token.boolean_or("lstrip", false),
+                      token.boolean_or("rstrip", false)});
+  }
+  return tokens;
+}
+
+// Pieces that SentencePiece itself never finds in a text; its user-defined symbols it does find.
+std::vector<AddedToken> control_tokens(const SentencePieceProcessor& processor) {
+  std::vector<AddedToken> tokens;
+  for (int id = 0; id < processor.GetPieceSize(); ++id) {
+    if (processor.IsControl(id)) tokens.push_back({processor.IdToPiece(id), id, /*special=*/true});
+  }
+  return tokens;
+}
+
 class SentencePieceEncoder final : public Encoder {
  public:
-  explicit SentencePieceEncoder(const SentencePieceProcessor& processor) : processor_(processor) {}
+  SentencePieceEncoder(const SentencePieceProcessor& processor, const TokenFinder& added)
+      : processor_(processor), added_(added) {}
   void encode(std::string_view text, bool, std::vector<std::int32_t>& ids) override {
     std::string valid;
     if (valid_prefix(text) != text.size()) text = valid = replace_invalid(text);
+    added_.find(text, parts_);
+    for (const TokenOrText& part : parts_) {
+      part.id >= 0 ? ids.push_back(part.id) : encode_text(text.substr(part.begin, part.end - part.begin), ids);
+    }
+  }
+
+ private:
+  void encode_text(std::string_view text, std::vector<std::int32_t>& ids) {
     check("SentencePiece", [&] { return processor_.Encode({text.data(), text.size()}, &found_); });
     ids.insert(ids.end(), found_.begin(), found_.end());
   }
 
- private:
   const SentencePieceProcessor& processor_;
+  const TokenFinder& added_;
+  std::vector<TokenOrText> parts_;
   std::vector<int> found_;
 };
 
-// By SentencePiece's own library. Nothing is added around a text: such files do not say what would be.
+// By SentencePiece's own library, which is given the text between special tokens: each part by itself, as transformers'
+// tokenizers in Python do (`legacy`). Nothing is added around a text: such files do not say what would be.
 class SentencePiece final : public Tokenizer {
  public:
   explicit SentencePiece(const std::filesystem::path& file) {
@@ -48,24 +98,50 @@ class SentencePiece final : public Tokenizer {
     check(file.string() + ": not a SentencePiece model", [&] {
       return processor_.LoadFromSerializedProto({model.data(), model.size()});
     });
+    std::vector<AddedToken> tokens = control_tokens(processor_);
+    for (AddedToken& token : listed_in(file.parent_path())) {
+      std::erase_if(tokens, [&](const AddedToken& other) { return other.id == token.id; });
+      tokens.push_back(std::move(token));
+    }
+    for (const AddedToken& token : tokens) added_[token.id] = token;
+    finder_ = TokenFinder(std::move(tokens));
   }
-  std::int64_t vocabulary() const override { return processor_.GetPieceSize(); }
-  std::unique_ptr<Encoder> make_encoder() const override { return std::make_unique<SentencePieceEncoder>(processor_); }
+  std::int64_t vocabulary() const override {
+    const std::int64_t pieces = processor_.GetPieceSize();
+    return added_.empty() ? pieces : std::max<std::int64_t>(pieces, added_.rbegin()->first + 1);
+  }
+  std::unique_ptr<Encoder> make_encoder() const override {
+    return std::make_unique<SentencePieceEncoder>(processor_, finder_);
+  }
   std::string decode(std::span<const std::int32_t> ids, bool special) const override {
-    std::vector<int> shown;
+    std::string text;
+    std::vector<int> pieces;
     for (const std::int32_t id : ids) {
-      if (id < 0 || id >= processor_.GetPieceSize()) {
+      if (const auto token = added_.find(id); token != added_.end()) {
+        if (token->second.special && !special) continue;
+        append_text(pieces, text);
+        text += token->second.content;
+        pieces.clear();
+      } else if (id >= 0 && id < processor_.GetPieceSize()) {
+        pieces.push_back(id);
+      } else {
         throw BadInput("token id " + std::to_string(id) + " stands for nothing in this tokenizer");
       }
-      if (special || !processor_.IsControl(id)) shown.push_back(id);
     }
-    std::string text;
-    check("SentencePiece", [&] { return processor_.Decode(shown, &text); });
+    append_text(pieces, text);
     return text;
   }
 
  private:
+  void append_text(const std::vector<int>& pieces, std::string& text) const {
+    std::string part;
+    check("SentencePiece", [&] { return processor_.Decode(pieces, &part); });
+    text += part;
+  }
+
   SentencePieceProcessor processor_;
+  std::map<TokenId, AddedToken> added_;
+  TokenFinder finder_;
 };
 
 }  // namespace

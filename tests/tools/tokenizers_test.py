@@ -51,6 +51,16 @@ def split(pattern):
     return changed("byte level", pre_tokenizer={"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False})
 
 
+def sentencepiece_model():
+    """A unigram model in its format (Protocol Buffers): pieces with their types, of which 1 is normal, 2 unknown, 3 control, 4 user-defined."""
+    def field(number, content):
+        return bytes([number << 3 | 2, len(content)]) + content
+    pieces = (("<unk>", 2), ("<s>", 3), ("</s>", 3), ("[INST]", 3), ("[/INST]", 3), ("<u>", 4), ("\u2581", 1), ("h", 1), ("i", 1), ("\u2581hi", 1))
+    model = b"".join(field(1, field(1, piece.encode()) + b"\x15" + struct.pack("<f", -1.0 if len(piece) > 1 else -2.0) + b"\x18" + bytes([kind]))
+                     for piece, kind in pieces)
+    return model + field(2, b"\x18\x01") + field(3, field(1, b"identity") + b"\x18\x01\x20\x00\x28\x01")
+
+
 def nested(levels):
     part = '{"type":"Sequence","normalizers":['
     return '{"model":{},"normalizer":' + part * levels + "]}" * levels + "}"
@@ -163,6 +173,30 @@ class Tokenizers(unittest.TestCase):
         self.tokenizer.write_text("".join(names.get(token, token) + "\n" for token, _ in vocabulary))
         texts = [(text, ids) for text, ids in zip(TEXTS, fixture["ids"]) if "<" not in text and "[" not in text and "aaaa" not in text]
         self.assertEqual(self.encode([text for text, _ in texts]), [ids for _, ids in texts])
+
+    def test_special_tokens_of_sentencepiece(self):
+        folder = self.work / "sentencepiece"
+        folder.mkdir()
+        self.tokenizer = folder / "tokenizer.model"
+        self.tokenizer.write_bytes(sentencepiece_model())
+        probe = subprocess.run([str(TOOLS / "l2l-tokenize"), str(self.tokenizer), "-"], input=b"hi", capture_output=True)
+        if b"SentencePiece" in probe.stderr:
+            self.skipTest(probe.stderr.decode())
+        # Ids by the definition of the model: of text between special tokens as of text alone.
+        text, ids = "<s>[INST] hi [/INST]hi</s>", [1, 3, 6, 9, 6, 4, 9, 2]
+        self.assertEqual(self.encode([text, "hi hi", "hi<u>hi"]), [ids, [9, 9], [9, 5, 7, 8]])
+        self.assertEqual(self.decode([ids]), [" hi  hi"])
+        self.assertEqual(self.decode([ids], "--special"), [text])
+        # Tokens that were added to the model, and the end of a document, by tokenizer_config.json.
+        (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>", "added_tokens_decoder": {
+            "2": {"content": "</s>", "special": True}, "10": {"content": "<|im_end|>", "special": True}, "11": {"content": "hello", "rstrip": True}}}))
+        self.assertEqual(self.encode(["hi<|im_end|>hello hi</s>"]), [[9, 10, 11, 9, 2]])
+        self.assertEqual(self.decode([[9, 10, 11, 9]]), ["hihellohi"])
+        self.assertEqual(self.decode([[9, 10, 11, 9]], "--special"), ["hi<|im_end|>hellohi"])
+        (self.work / "text").write_text("hi " * 30)
+        self.train("--set", 'data.separator="|"')
+        kept = next(file for file in (self.work / "cache/l2l/tokens").iterdir() if file.suffix == ".u16").read_bytes()
+        self.assertEqual(struct.unpack(f"<{len(kept) // 2}H", kept)[-2:], (6, 2))
 
     def test_a_real_vocabulary(self):
         if not os.environ.get("L2L_TEST_DATA"):
