@@ -1,6 +1,7 @@
 #include "core/log.h"
 
 #include <cstdio>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -9,9 +10,10 @@ namespace l2l {
 namespace {
 
 struct Sink {
-  std::mutex mutex;
-  LogSink function;            // guarded by mutex
-  std::set<std::string> once;  // likewise: what log_once() has said
+  std::recursive_mutex mutex;               // held while a sink runs, which may itself log or set another
+  std::shared_ptr<const LogSink> function;  // guarded by mutex; null: stderr
+  bool running = false;                     // likewise
+  std::set<std::string> once;               // likewise: what log_once() has said
 };
 
 // Never destroyed: threads may still log while the process exits.
@@ -30,7 +32,7 @@ void write_to_stderr(LogLevel level, std::string_view message) {
 void set_log_sink(LogSink function) {
   Sink& target = sink();
   const std::lock_guard lock(target.mutex);
-  target.function = std::move(function);
+  target.function = function ? std::make_shared<const LogSink>(std::move(function)) : nullptr;
 }
 
 void log_once(LogLevel level, const std::string& message) {
@@ -45,11 +47,15 @@ void log_once(LogLevel level, const std::string& message) {
 void log(LogLevel level, std::string_view message) {
   Sink& target = sink();
   const std::lock_guard lock(target.mutex);
-  if (target.function) {
-    target.function(level, message);
-  } else {
-    write_to_stderr(level, message);
-  }
+  if (!target.function || target.running) return write_to_stderr(level, message);
+  struct Running {
+    explicit Running(bool& flag) : flag(flag) { flag = true; }
+    ~Running() { flag = false; }
+    bool& flag;
+  };
+  const Running running(target.running);
+  const std::shared_ptr<const LogSink> function = target.function;  // lives on where it sets another
+  (*function)(level, message);
 }
 
 }  // namespace l2l
