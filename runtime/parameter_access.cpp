@@ -80,6 +80,11 @@ void write_parameter(eps::ParameterStore& store, const std::string& name, Parame
   if (wrong != values.end()) {
     throw BadInput(name + ": element " + std::to_string(first + (wrong - values.begin())) + " would not be finite");
   }
+  const auto negative = std::find_if(values.begin(), values.end(), [](float value) { return value < 0; });
+  if (part == ParameterPart::moment2 && negative != values.end()) {
+    throw BadInput(name + ": element " + std::to_string(first + (negative - values.begin())) +
+                   " of the second moment would be negative; it is a mean of squares");
+  }
   store.write(place.group, place.parameter, place.part, first, values);
 }
 

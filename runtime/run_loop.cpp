@@ -87,10 +87,10 @@ void RunLoop::train() {
       end_diverged(error);
     } catch (const Aborted&) {
       throw;
-    } catch (const std::exception&) {
+    } catch (...) {  // schedule.rate may throw anything
       // Several ranks save together, and the others go on.
       const bool saves = saves_ && !ranks_.several();
-      if (state_.reads && result_.last && saves) log(LogLevel::warning, save_before_failure());
+      if (state_.prepares && result_.last && saves) log(LogLevel::warning, save_before_failure());
       throw;
     }
     take(*result_.last);
@@ -104,8 +104,7 @@ void RunLoop::end_diverged(const NumericError& error) {
   finish_save();
   const bool unsaved = result_.last && state_.newest.step != trainer_.completed_steps();
   if (!error.nothing_changed() || !unsaved || !saves_) throw error;
-  ranks_.end_is_agreed();  // all ranks find it
-  throw Error(error.what() + ("; " + save_before_failure()));
+  throw NumericError(error.what() + ("; " + save_before_failure()), /*nothing_changed=*/true);
 }
 
 // Saves the steps before the one that failed. Says what came of it.

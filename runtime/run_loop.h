@@ -29,7 +29,7 @@ struct RunState {
   OwnCheckpoint newest = {};          // of which this run is the continuation, then the newest of the run
   std::int64_t edits = 0;             // of parameters and of the list of layers, by the program
   std::uint64_t validation_hash = 0;  // of the validation data; constant
-  bool reads = false;                 // a step reads its samples, and has changed nothing yet
+  bool prepares = false;              // a step finds its learning rate and its samples, and has changed nothing yet
   bool telling = false;               // the observer is being called
 };
 

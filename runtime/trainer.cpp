@@ -158,7 +158,10 @@ void Trainer::Implementation::set_layers(std::vector<std::uint32_t> ids) {
 void Trainer::Implementation::check_use() {
   requests.check_aborted();
   if (!handing_out) return;
-  throw Error("the trainer is used within predict()'s take() or a metric: keep the values, and go on afterwards");
+  throw Error(
+      "the trainer is used within a function that it calls, such as take(), stop() or a metric: keep the values, and "
+      "go on "
+      "afterwards");
 }
 
 void Trainer::Implementation::check_no_observer(const char* function) const {
@@ -283,10 +286,10 @@ double Trainer::Implementation::learning_rate() const {
 StepReport Trainer::Implementation::run_step() {
   const runtime::StepMeter meter(running());
   const Watchdog::Watch watch(watchdog.get());
-  run.reads = true;
+  run.prepares = true;
+  const double rate = learning_rate();  // before fill_training() moves the data position
   fill_training();
-  run.reads = false;
-  const double rate = learning_rate();
+  run.prepares = false;
   const runtime::Engine::Result result = engine->train(step, rate);
   ++step;
   stepped = true;
@@ -425,7 +428,8 @@ std::vector<Parameter> Trainer::parameters() const {
 
 void Trainer::set_layers(std::span<const std::uint32_t> ids) {
   implementation_->check_use();
-  if (std::ranges::equal(ids, implementation_->list)) return;
+  const bool exchanges = implementation_->plan.model.exchange.most > 0;
+  if (exchanges && std::ranges::equal(ids, implementation_->list)) return;
   implementation_->set_layers({ids.begin(), ids.end()});
   ++implementation_->run.edits;
 }

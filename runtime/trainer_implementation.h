@@ -72,6 +72,8 @@ struct Trainer::Implementation {
   std::unique_ptr<runtime::Engine> make_engine(const LoadProgress& loading);
   void fill_training();
   std::optional<Evaluation> evaluate(const runtime::Samples& samples, const std::function<bool()>& stop);
+  // Trainer::logits(), or with `hidden` hidden_states().
+  void predict_sequence(std::span<const std::int32_t> tokens, bool hidden, const runtime::TakeValues& take);
   double learning_rate() const;
   StepReport run_step();
   void check_room(eps::DirectoryUse use) const;
@@ -109,7 +111,7 @@ struct Trainer::Implementation {
   std::unique_ptr<Watchdog> watchdog;                // made before the engine; none where the environment says so
   PeakResident peak;
   bool stepped = false;      // this Trainer has made a step
-  bool handing_out = false;  // a function of the program reads what lies in the minibatch's memory
+  bool handing_out = false;  // a function of the program is called in the middle of a pass or an evaluation
   std::int64_t device_threads = 0, eps_threads = 0;  // as the options had them, before ranks divided the cores
   std::uint64_t step = 0;                            // completed
   std::uint64_t data_position = 0;                   // samples consumed

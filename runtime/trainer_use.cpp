@@ -1,4 +1,6 @@
 // Trainer: validation, predictions, and texts that are continued.
+#include <exception>
+
 #include "core/error_place.h"
 #include "runtime/data/source_samples.h"
 #include "runtime/generator.h"
@@ -14,6 +16,10 @@ namespace l2l {
 std::optional<double> Trainer::validation_loss(const std::function<bool()>& stop) {
   const std::optional<Evaluation> evaluation = evaluate(stop);
   return evaluation ? std::optional(evaluation->loss) : std::nullopt;
+}
+
+static void check_take(const char* function, bool given) {
+  if (!given) throw BadInput(std::string(function) + "(): take is an empty function");
 }
 
 // Of at most `samples` samples: the rest of a last minibatch is none.
@@ -34,9 +40,13 @@ std::optional<Evaluation> Trainer::Implementation::evaluate(const runtime::Sampl
     task.add(logits, target, begins);
   };
   runtime::OwnMetrics own(plan.options.model);
+  const auto asks_to_stop = [&] {
+    const runtime::ScopedFlag scope(handing_out);
+    return stop && stop();
+  };
   double sum = 0;
   for (std::uint64_t window = 0; window < samples.windows();) {
-    if (ranks.any(stop && stop())) return std::nullopt;
+    if (ranks.any(asks_to_stop())) return std::nullopt;
     runtime::Minibatch& minibatch = running().minibatch();
     const Watchdog::Watch watch(watchdog.get());
     reader->fill(minibatch, samples, runtime::DrawnFor::validation, window);
@@ -63,6 +73,7 @@ void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
   if (self.plan.model.head_kind != models::HeadKind::custom) {
     throw BadInput("predict(): is for model.architecture = \"custom\"; see logits() and generate()");
   }
+  check_take("predict", take != nullptr);
   self.guarded([&] {
     const std::shared_ptr<const SampleSource> borrowed(std::shared_ptr<const SampleSource>(), &source);
     const runtime::SourceSamples samples(borrowed, runtime::dataset_settings(self.plan.options));
@@ -90,6 +101,7 @@ void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
 
 std::optional<Evaluation> Trainer::evaluate(const std::function<bool()>& stop) {
   implementation_->check_no_observer("evaluate");
+  implementation_->check_use();
   Implementation& self = *implementation_;
   if (!self.validation) {
     throw BadInput("data.validation: no validation data; name at least one file", of_key("data.validation"));
@@ -111,8 +123,10 @@ std::vector<std::int32_t> Trainer::generate(std::span<const std::int32_t> prompt
 
 std::vector<std::vector<std::int32_t>> Trainer::generate_all(const std::vector<std::vector<std::int32_t>>& prompts,
                                                              const GenerateOptions& options, const TakeToken& take) {
-  return runtime::generate(implementation_->running(), implementation_->plan, implementation_->step, prompts, options,
-                           take);
+  Implementation& self = *implementation_;
+  runtime::Engine& engine = self.running();
+  const runtime::ScopedFlag scope(self.handing_out);
+  return runtime::generate(engine, self.plan, self.step, prompts, options, take);
 }
 
 void Trainer::reserve_generation(const GenerationShape& shape) {
@@ -127,14 +141,32 @@ void Trainer::reserve_generation(const GenerationShape& shape) {
   runtime::keep_kernels(self.plan.devices, self.plan.options.device.kernels_from);
 }
 
+// A pass that take() ended in the middle would end every later one, too, so what it throws waits for the pass.
+void Trainer::Implementation::predict_sequence(std::span<const std::int32_t> tokens, bool hidden,
+                                               const runtime::TakeValues& take) {
+  runtime::Engine& engine = running();
+  const runtime::ScopedFlag scope(handing_out);
+  std::exception_ptr thrown;
+  const auto take_safely = [&](std::int64_t row, std::int64_t first, std::span<const float> values) {
+    if (thrown) return;
+    try {
+      take(row, first, values);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  };
+  runtime::predict_sequence(engine, plan, step, tokens, hidden, take_safely);
+  if (thrown) std::rethrow_exception(thrown);
+}
+
 void Trainer::logits(std::span<const std::int32_t> tokens, const TakeLogits& take) {
-  runtime::predict_sequence(implementation_->running(), implementation_->plan, implementation_->step, tokens,
-                            /*hidden=*/false, take);
+  check_take("logits", take != nullptr);
+  implementation_->predict_sequence(tokens, /*hidden=*/false, take);
 }
 
 void Trainer::hidden_states(std::span<const std::int32_t> tokens, const TakeHidden& take) {
-  runtime::predict_sequence(implementation_->running(), implementation_->plan, implementation_->step, tokens,
-                            /*hidden=*/true, take);
+  check_take("hidden_states", take != nullptr);
+  implementation_->predict_sequence(tokens, /*hidden=*/true, take);
 }
 
 }  // namespace l2l

@@ -194,6 +194,7 @@ class L2L_API Trainer {
   // file. Where that is thorough, small models are trained, too, since only running them tells close choices apart.
   Trainer(Options options, Measuring measuring);
   ~Trainer();
+  // One that was moved from may only be destroyed or assigned to.
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
@@ -294,7 +295,7 @@ class L2L_API Trainer {
 
   // Mean loss over the validation data, in nats per predicted token, dropout off. Every token is predicted once; for
   // bert, masked tokens, the same ones in every call. Returns nothing when `stop`, called between minibatches, returns
-  // true. Throws BadInput when there is no validation data.
+  // true; within stop() the trainer's other functions throw Error. Throws BadInput when there is no validation data.
   std::optional<double> validation_loss(const std::function<bool()>& stop = {});
   // The same with the number of tokens that were predicted.
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop = {});
@@ -330,14 +331,16 @@ class L2L_API Trainer {
   std::vector<std::int32_t> generate(std::span<const std::int32_t> prompt, const GenerateOptions& options);
   // The same for several prompts, each of which gets the tokens that it would get in its place among others. A token of
   // `options.stop` is the last of its text. `take`, if given, gets every token when it is drawn, by the number of its
-  // prompt; that text ends where it returns false. Throws BadInput for options out of their range, too.
+  // prompt; that text ends where it returns false. What it throws ends the call; within take() the trainer's other
+  // functions throw Error. Throws BadInput for options out of their range, too.
   using TakeToken = std::function<bool(std::size_t prompt, std::int32_t token)>;
   std::vector<std::vector<std::int32_t>> generate_all(const std::vector<std::vector<std::int32_t>>& prompts,
                                                       const GenerateOptions& options, const TakeToken& take = {});
 
   // Logits of every token of one sequence, at most model.sequence ids, dropout off: calls take(row, first_token,
   // logits) with those of token `row` for the vocabulary's entries from `first_token` on, in fp32, and in any order.
-  // Throws BadInput for an id outside the vocabulary.
+  // Once take() has thrown it is not called again, and this throws the same; within take() the trainer's other
+  // functions throw Error. Throws BadInput for an id outside the vocabulary.
   using TakeLogits = std::function<void(std::int64_t row, std::int64_t first_token, std::span<const float> logits)>;
   void logits(std::span<const std::int32_t> tokens, const TakeLogits& take);
   // What the head reads of every token, [hidden], in the same way: calls take(row, first_element, values). For bert and
@@ -356,7 +359,8 @@ class L2L_API Trainer {
   // there is not.
   void read_parameter(const std::string& name, ParameterPart part, std::int64_t first, std::span<float> values);
   // Replaces them, from the next step on. Rounds to the format in which they are kept. Also waits for a checkpoint that
-  // is being written. Throws BadInput also for values that are not finite.
+  // is being written. Throws BadInput also for values that are not finite, and for a
+  // negative second moment.
   void write_parameter(const std::string& name, ParameterPart part, std::int64_t first, std::span<const float> values);
 
   LinkCounters link_counters() const;

@@ -14,6 +14,7 @@
 
 #include "runtime/options/options_table.h"
 #include "tests/laws/small_run.h"
+#include "tests/support/refusal.h"
 
 namespace l2l::run {
 namespace {
@@ -617,6 +618,51 @@ TEST_F(Run, FollowsALearningRateOfItsOwn) {
   EXPECT_THROW(run(options, told), BadInput);
 }
 
+TEST_F(Run, StepsBeforeALearningRateThatFailsAreSaved) {
+  struct Refusal {};
+  for (const bool throws : {false, true}) {
+    Options options = small();
+    options.checkpoint.directory = run_.folder() / (throws ? "throws" : "nan");
+    bool fails = true;
+    options.schedule = {.rate = [&](std::int64_t step) {
+      if (step != 4 || !fails) return 1e-3;
+      if (throws) throw Refusal();
+      return std::nan("");
+    }};
+    std::uint64_t hash = 0;
+    {
+      Trainer trainer(options);
+      if (throws) EXPECT_THROW(trainer.run(), Refusal);
+      if (!throws) EXPECT_THROW(trainer.run(), BadInput);
+      hash = trainer.weights_hash();
+    }
+    fails = false;
+    ASSERT_TRUE(has_checkpoint(options.checkpoint.directory));
+    Trainer next(options);
+    next.resume(options.checkpoint.directory);
+    EXPECT_EQ(next.completed_steps(), 4);
+    EXPECT_EQ(next.weights_hash(), hash);
+    next.run();
+    EXPECT_EQ(next.weights_hash(), hash_of(options));
+  }
+}
+
+TEST_F(Run, ADivergenceKeepsItsClassWhereTheStepsBeforeAreSaved) {
+  Options options = small();
+  options.optimizer.clip = "global";
+  options.optimizer.name = "sgd";
+  options.optimizer.max_norm = 1e30;
+  options.schedule = {.rate = [](std::int64_t step) { return step == 2 ? 1e30 : 1e-3; }};
+  Trainer trainer(options);
+  try {
+    trainer.run();
+    FAIL() << "goes on";
+  } catch (const NumericError& error) {
+    EXPECT_TRUE(error.nothing_changed());
+    EXPECT_NE(std::string(error.what()).find("is now saved"), std::string::npos) << error.what();
+  }
+}
+
 // What is read and written back leaves a run as it was; moments and values moved by hand into another run make it the
 // same one.
 TEST_F(Run, ReadsAndWritesParametersByName) {
@@ -654,8 +700,72 @@ TEST_F(Run, ReadsAndWritesParametersByName) {
     EXPECT_THROW(to.read_parameter("h.0.ln_1.bias", ParameterPart::value, -1, one), BadInput);
     one[0] = std::numeric_limits<float>::quiet_NaN();
     EXPECT_THROW(to.write_parameter("h.0.ln_1.bias", ParameterPart::value, 0, one), BadInput);
+    one[0] = -1;
+    EXPECT_THROW(to.write_parameter("h.0.ln_1.bias", ParameterPart::moment2, 0, one), BadInput);
     EXPECT_EQ(to.weights_hash(), expected);
+    EXPECT_NO_THROW(to.write_parameter("h.0.ln_1.bias", ParameterPart::moment1, 0, one));
   }
+}
+
+// What the trainer calls in the middle of its work.
+using Within = std::function<void()>;
+std::vector<std::pair<const char*, std::function<void(Trainer&, const Within&)>>> calls() {
+  const auto in_values = [](const Within& within) { return [within](auto, auto, auto) { within(); }; };
+  static const std::vector<std::int32_t> prompt{1, 2, 3};
+  return {
+      {"logits", [=](Trainer& trainer, const Within& within) { trainer.logits(prompt, in_values(within)); }},
+      {"hidden_states",
+       [=](Trainer& trainer, const Within& within) { trainer.hidden_states(prompt, in_values(within)); }},
+      {"generate_all",
+       [](Trainer& trainer, const Within& within) {
+         trainer.generate_all({prompt}, {.tokens = 3}, [&](auto, auto) { return within(), true; });
+       }},
+      {"evaluate", [](Trainer& trainer, const Within& within) { trainer.evaluate([&] { return within(), false; }); }},
+  };
+}
+
+TEST_F(Run, OutlivesWhatTheProgramsFunctionsThrow) {
+  for (const char* const execution : {"relay", "resident"}) {
+    Options options = small();
+    options.device.execution = execution;
+    Trainer trainer(options);
+    trainer.step();
+    for (const auto& [name, call] : calls()) {
+      SCOPED_TRACE(name);
+      int called = 0;
+      EXPECT_THROW(call(trainer, [&] { ++called, throw 5; }), int);
+      EXPECT_EQ(called, 1);
+    }
+    const std::vector<std::int32_t> tokens{1, 2, 3};
+    EXPECT_THROW(trainer.logits(tokens, nullptr), BadInput);
+    EXPECT_THROW(trainer.hidden_states(tokens, nullptr), BadInput);
+    trainer.run();
+    EXPECT_EQ(trainer.weights_hash(), hash_of(small())) << execution;
+  }
+}
+
+TEST_F(Run, IsNotUsedWithinTheProgramsFunctions) {
+  Trainer trainer(small());
+  trainer.step();
+  for (const auto& [name, call] : calls()) {
+    for (const auto& [inner_name, inner] : calls()) {
+      SCOPED_TRACE(std::string(inner_name) + " within " + name);
+      EXPECT_NE(testing::refusal([&] { call(trainer, [&] { inner(trainer, [] {}); }); }).find("is used within"),
+                std::string::npos);
+    }
+    EXPECT_NE(testing::refusal([&] { call(trainer, [&] { trainer.step(); }); }).find("is used within"),
+              std::string::npos);
+    EXPECT_NO_THROW(call(trainer, [] {})) << name;
+  }
+  trainer.run();
+  EXPECT_EQ(trainer.weights_hash(), hash_of(small()));
+}
+
+// A list of layers is for models with model.reserve, the empty one, too.
+TEST_F(Run, FixedLayersTakeNoList) {
+  Trainer trainer(small());
+  EXPECT_THROW(trainer.set_layers({}), BadInput);
+  EXPECT_THROW(trainer.set_layers(std::vector<std::uint32_t>{0}), BadInput);
 }
 
 TEST_F(Run, TwoTrainersRunInOneProcess) {
