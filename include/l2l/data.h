@@ -63,8 +63,8 @@ class L2L_API SampleSource {
   virtual std::uint64_t identity() const = 0;
   // Writes a sample, the same one whenever it is asked for, so that a resumed run needs no state. Returns its rows, at
   // least one; those behind them become padding. Of a custom model returns what the sample counts for in the sum by
-  // which the minibatch's loss is divided, at least 1, most often that. What it throws ends the run with an Error that
-  // names the sample, in which it is nested (std::rethrow_if_nested).
+  // which the minibatch's loss is divided, at least 1, most often that. What it throws ends the run: an Error of the
+  // library as it is, anything else nested (std::rethrow_if_nested) in an Error that names the sample.
   virtual std::int64_t read(const SamplePosition& position, const SampleView& sample) const = 0;
 };
 

@@ -190,7 +190,7 @@ class L2L_API LayerBuilder {
 // their own.
 struct Layer {
   // Stable: parameters are named by it ("h.ID.NAME" beside gpt2's embedding), random numbers follow from it, and
-  // checkpoints keep what belongs to it. Unique in the model, below 2^31.
+  // checkpoints keep what belongs to it. Unique in the model, below 2^31 - 16.
   std::uint32_t id = 0;
   std::string type = {};
   // Describes the layer from its inputs to its outputs; called several times for each layer and length of sequences.

@@ -98,7 +98,8 @@ void SourceSamples::read_custom(const SamplePosition& position, const SequenceVi
   const std::string where = "sample " + std::to_string(position.index) + " of the program's source";
   constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
   if (counts < 1 || counts > kMost) {
-    throw BadInput(where + ": read() returned " + std::to_string(counts) + "; a sample counts for 1 or more");
+    throw BadInput(where + ": read() returned " + std::to_string(counts) + "; a sample counts for 1 to " +
+                   std::to_string(kMost));
   }
   sequence.targets.back() = static_cast<std::int32_t>(counts);
   check_all_words(settings_.inputs, view.tokens, 0, where);
@@ -133,6 +134,9 @@ std::int64_t SourceSamples::ask(const SamplePosition& position, const SequenceVi
   } catch (const std::exception& error) {
     std::throw_with_nested(
         Error("sample " + std::to_string(position.index) + " of the program's source: " + error.what()));
+  } catch (...) {
+    std::throw_with_nested(Error("sample " + std::to_string(position.index) +
+                                 " of the program's source: it threw what is no std::exception"));
   }
 }
 

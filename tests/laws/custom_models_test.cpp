@@ -488,7 +488,9 @@ TEST(CustomModels, WhatASourceWritesIsChecked) {
             std::string::npos);
   EXPECT_NE(refusal([&](const SampleView& s) { return s.set_input(2, numbers), 1; }).find("there are 2"),
             std::string::npos);
-  EXPECT_NE(refusal([&](const SampleView&) { return 0; }).find("counts for 1 or more"), std::string::npos);
+  for (const std::int64_t counts : {std::int64_t{0}, std::int64_t{1} << 31}) {
+    EXPECT_NE(refusal([&](const SampleView&) { return counts; }).find("counts for 1 to 2147483647"), std::string::npos);
+  }
 }
 
 TEST(CustomModels, WhatIsForTextIsRefused) {

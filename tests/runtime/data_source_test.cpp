@@ -242,6 +242,17 @@ TEST_F(DataSource, WhatItThrowsEndsTheStep) {
   }
 }
 
+TEST_F(DataSource, WhatIsNoExceptionEndsTheStepToo) {
+  Trainer trainer(with(callback([](const SamplePosition&, const SampleView&) -> std::int64_t { throw 5; })));
+  try {
+    trainer.step();
+    FAIL() << "goes on";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(" of the program's source: "), std::string::npos) << error.what();
+    EXPECT_THROW(std::rethrow_if_nested(error), int);
+  }
+}
+
 TEST_F(DataSource, StepsBeforeASampleThatCannotBeReadAreSaved) {
   Options options = with(callback([](const SamplePosition& position, const SampleView& sample) {
     if (position.number == 20) throw std::runtime_error("the disk is gone");
