@@ -160,8 +160,7 @@ void Trainer::Implementation::check_use() {
   if (!handing_out) return;
   throw Error(
       "the trainer is used within a function that it calls, such as take(), stop() or a metric: keep the values, and "
-      "go on "
-      "afterwards");
+      "go on afterwards");
 }
 
 void Trainer::Implementation::check_no_observer(const char* function) const {

@@ -359,8 +359,8 @@ class L2L_API Trainer {
   // there is not.
   void read_parameter(const std::string& name, ParameterPart part, std::int64_t first, std::span<float> values);
   // Replaces them, from the next step on. Rounds to the format in which they are kept. Also waits for a checkpoint that
-  // is being written. Throws BadInput also for values that are not finite, and for a
-  // negative second moment.
+  // is being written. Throws BadInput also for values that are not finite, and for a negative
+  // second moment.
   void write_parameter(const std::string& name, ParameterPart part, std::int64_t first, std::span<const float> values);
 
   LinkCounters link_counters() const;
