@@ -19,6 +19,7 @@ DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& 
       flagged_(files.flagged),
       description_(files.description()),
       store_(files) {
+  if (store_.tokens() == 0) throw BadInput(description_ + ": 0 tokens; at least 2 are needed");
   if (files.document_ends.empty()) {
     throw BadInput(description_ +
                        ": has no documents, so data.samples = \"packed\" and \"padded\" have nothing to pack: "

@@ -92,6 +92,7 @@ BAD = {
     "quotes that do not end": ("a.csv", b'text\n"x\n', {}, "", "a field in quotes does not end"),
     "text behind quotes": ("a.csv", b'text\n"x"y\n', {}, "", "there is text behind the quotes"),
     "no rows": ("a.jsonl", b"", {}, "", "a.jsonl): 0 tokens; at least 2 are needed"),
+    "no rows to pack": ("a.jsonl", b"", {}, 'samples = "packed"', "a.jsonl): 0 tokens; at least 2 are needed"),
     "an empty file": ("a.txt", b"", {}, "", "tokens"),
     "gzip cut short": ("a.jsonl.gz", gzip.compress(rows(GOOD_ROW) * 50)[:-12], {}, "", "it is cut short"),
     "gzip with a wrong checksum": ("a.txt.gz", gzip.compress(b"text" * 50)[:-8] + bytes(8), {}, "", "is damaged gzip"),
