@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <sstream>
 #include <string_view>
 
 #include "core/error_place.h"
@@ -100,6 +101,13 @@ void append(std::string& list, const std::string& text, const char* separator = 
   list += (list.empty() ? "" : separator) + text;
 }
 
+// "3, 1"
+std::string weights_of_sources(const Options& options) {
+  std::ostringstream text;
+  for (const DataSource& source : options.data.source) text << (text.tellp() > 0 ? ", " : "") << source.weight;
+  return text.str();
+}
+
 }  // namespace
 
 void check_keys(const std::vector<std::string>& allowed) {
@@ -152,6 +160,10 @@ std::string changed_reading(const Options& ours, const Options& saved) {
   for (const char* const name : {"format", "separator", "columns", "label", "task", "learn", "template"}) {
     const std::string key = std::string("data.") + name;
     if (differs(ours, saved, key)) append(changed, show(ours, saved, key));
+  }
+  const std::string weights = weights_of_sources(ours), before = weights_of_sources(saved);
+  if (ours.data.source.size() == saved.data.source.size() && weights != before) {
+    append(changed, "the weights of [[data.source]] = " + weights + " (were " + before + ")");
   }
   return changed;
 }

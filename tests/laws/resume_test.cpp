@@ -242,6 +242,21 @@ TEST(ResumeErrors, OtherData) {
   fourth.resume(run.folder() / "checkpoints");
 }
 
+TEST(ResumeErrors, OtherWeightsOfTheSources) {
+  const SmallRun run;
+  Options options = run.options();
+  options.data.source = {{options.data.train, 3}, {options.data.train, 1}};
+  options.data.train.clear();
+  Trainer first(options);
+  first.step();
+  first.save();
+  options.data.source[0].weight = 2;
+  Trainer second(options);
+  const std::string message = testing::refusal([&] { second.resume(run.folder() / "checkpoints"); });
+  EXPECT_NE(message.find("the weights of [[data.source]] = 2, 1 (were 3, 1)"), std::string::npos) << message;
+  EXPECT_EQ(message.find("do not hold"), std::string::npos) << message;
+}
+
 TEST(ResumeErrors, NothingThere) {
   const SmallRun run;
   Trainer trainer(run.options());
