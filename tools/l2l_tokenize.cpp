@@ -11,7 +11,6 @@
 #include "base/json.h"
 #include "core/files.h"
 #include "core/hash.h"
-#include "core/log.h"
 #include "formats/text_stream.h"
 #include "l2l/errors.h"
 #include "runtime/data/text_documents.h"
@@ -39,10 +38,9 @@ std::string read(const std::string& name) {
 // data.train reads such files row by row.
 void warn_of_rows(const std::string& name) {
   if (name == "-" || runtime::text_kind_of(name) == runtime::TextKind::text) return;
-  log(LogLevel::warning,
-      name +
-          ": is tokenized as plain text, names of columns and quotes included; to train on the texts "
-          "of its rows, name the file itself by data.train");
+  std::cerr << "warning: " << name
+            << ": is tokenized as plain text, names of columns and quotes included; to train on the texts of its rows, "
+               "name the file itself by data.train\n";
 }
 
 // The parts of `text` between `separator`s; one at its end belongs to the last part.
@@ -158,8 +156,8 @@ void check_shard(const std::string& name) {
 void encode(const Tokenizer& tokenizer, const Arguments& arguments) {
   std::optional<Shard> shard;
   if (!arguments.output.empty()) {
-    refuse_special(arguments.output);
     check_shard(arguments.output);
+    refuse_special(arguments.output);  // renaming would replace it
     shard.emplace(arguments.output, tokenizer.vocabulary(), text::hash_of(arguments.tokenizer));
   }
   const int threads = arguments.threads > 0 ? arguments.threads : static_cast<int>(std::thread::hardware_concurrency());
