@@ -38,6 +38,7 @@ class ChosenKernels : public ::testing::Test {
 
   Options options() const {
     Options options = run_.options();
+    options.optimizer.max_norm = OptimizerOptions().max_norm;  // without clipping another one is warned of
     options.device.kind = "cuda";
     return options;
   }
