@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "core/scoped_flag.h"
+
 namespace l2l {
 namespace {
 
@@ -48,12 +50,7 @@ void log(LogLevel level, std::string_view message) {
   Sink& target = sink();
   const std::lock_guard lock(target.mutex);
   if (!target.function || target.running) return write_to_stderr(level, message);
-  struct Running {
-    explicit Running(bool& flag) : flag(flag) { flag = true; }
-    ~Running() { flag = false; }
-    bool& flag;
-  };
-  const Running running(target.running);
+  const ScopedFlag running(target.running);
   const std::shared_ptr<const LogSink> function = target.function;  // lives on where it sets another
   (*function)(level, message);
 }

@@ -122,7 +122,7 @@ void BestCheckpoint::read(std::int64_t completed) {
 
 bool BestCheckpoint::keeps(std::int64_t step) const {
   try {
-    return !metric_.empty() && eps::read_manifest(directory_ / kBest).state.step == static_cast<std::uint64_t>(step);
+    return eps::read_manifest(directory_ / kBest).state.step == static_cast<std::uint64_t>(step);
   } catch (const Error&) {
     return false;
   }

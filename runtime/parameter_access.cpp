@@ -76,14 +76,14 @@ void read_parameter(const eps::ParameterStore& store, eps::StateGather* gather, 
 void write_parameter(eps::ParameterStore& store, const std::string& name, ParameterPart part, std::int64_t first,
                      std::span<const float> values) {
   const Place place = find(store, name, part, first, values.size());
-  const auto wrong = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
-  if (wrong != values.end()) {
-    throw BadInput(name + ": element " + std::to_string(first + (wrong - values.begin())) + " would not be finite");
-  }
-  const auto negative = std::find_if(values.begin(), values.end(), [](float value) { return value < 0; });
-  if (part == ParameterPart::moment2 && negative != values.end()) {
-    throw BadInput(name + ": element " + std::to_string(first + (negative - values.begin())) +
-                   " of the second moment would be negative; it is a mean of squares");
+  const auto refuse = [&](auto is_wrong, const char* why) {
+    const auto wrong = std::find_if(values.begin(), values.end(), is_wrong);
+    if (wrong == values.end()) return;
+    throw BadInput(name + ": element " + std::to_string(first + (wrong - values.begin())) + why);
+  };
+  refuse([](float value) { return !std::isfinite(value); }, " would not be finite");
+  if (part == ParameterPart::moment2) {
+    refuse([](float value) { return value < 0; }, " of the second moment would be negative; it is a mean of squares");
   }
   store.write(place.group, place.parameter, place.part, first, values);
 }

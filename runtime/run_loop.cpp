@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "core/log.h"
+#include "core/scoped_flag.h"
 #include "l2l/errors.h"
-#include "runtime/scoped_flag.h"
 
 namespace l2l {
 
@@ -193,9 +193,9 @@ void RunLoop::finish_save() {
 }
 
 bool RunLoop::owes_validation() const {
+  if (first_ == 0 || first_ >= steps_ || best_->has(first_)) return false;
   const std::int64_t every = options_.run.validate_every;
-  const bool made = best_->keeps(first_), was_due = every > 0 && first_ % every == 0;
-  return first_ > 0 && first_ < steps_ && (made || was_due) && !best_->has(first_);
+  return (every > 0 && first_ % every == 0) || best_->keeps(first_);
 }
 
 bool RunLoop::is_validated() const { return validated_ == std::pair(trainer_.completed_steps(), state_.edits); }

@@ -2,11 +2,11 @@
 #include <exception>
 
 #include "core/error_place.h"
+#include "core/scoped_flag.h"
 #include "runtime/data/source_samples.h"
 #include "runtime/generator.h"
 #include "runtime/own_metrics.h"
 #include "runtime/plan/memory_contract.h"
-#include "runtime/scoped_flag.h"
 #include "runtime/task_metrics.h"
 #include "runtime/trainer_implementation.h"
 #include "runtime/tuning/kept_kernels.h"
@@ -41,7 +41,7 @@ std::optional<Evaluation> Trainer::Implementation::evaluate(const runtime::Sampl
   };
   runtime::OwnMetrics own(plan.options.model);
   const auto asks_to_stop = [&] {
-    const runtime::ScopedFlag scope(handing_out);
+    const ScopedFlag scope(handing_out);
     return stop && stop();
   };
   double sum = 0;
@@ -55,7 +55,7 @@ std::optional<Evaluation> Trainer::Implementation::evaluate(const runtime::Sampl
     evaluation.tokens += minibatch.predicted();
     sum += running().evaluate(step);
     if (!own.empty()) {
-      const runtime::ScopedFlag scope(handing_out);
+      const ScopedFlag scope(handing_out);
       add_outputs(minibatch, left, own);
     }
     if (head != models::HeadKind::language && head != models::HeadKind::custom) minibatch.for_each_labelled(add);
@@ -90,7 +90,7 @@ void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
                     alone);
       minibatch.take(prepared);
       static_cast<void>(self.running().evaluate(self.step));
-      const runtime::ScopedFlag scope(self.handing_out);
+      const ScopedFlag scope(self.handing_out);
       minibatch.for_each_output([&](std::span<const float> values, auto) {
         if (next < samples.windows()) take(next, values);
         ++next;
@@ -125,7 +125,7 @@ std::vector<std::vector<std::int32_t>> Trainer::generate_all(const std::vector<s
                                                              const GenerateOptions& options, const TakeToken& take) {
   Implementation& self = *implementation_;
   runtime::Engine& engine = self.running();
-  const runtime::ScopedFlag scope(self.handing_out);
+  const ScopedFlag scope(self.handing_out);
   return runtime::generate(engine, self.plan, self.step, prompts, options, take);
 }
 
@@ -145,7 +145,7 @@ void Trainer::reserve_generation(const GenerationShape& shape) {
 void Trainer::Implementation::predict_sequence(std::span<const std::int32_t> tokens, bool hidden,
                                                const runtime::TakeValues& take) {
   runtime::Engine& engine = running();
-  const runtime::ScopedFlag scope(handing_out);
+  const ScopedFlag scope(handing_out);
   std::exception_ptr thrown;
   const auto take_safely = [&](std::int64_t row, std::int64_t first, std::span<const float> values) {
     if (thrown) return;

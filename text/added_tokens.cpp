@@ -29,6 +29,17 @@ std::size_t space_at_begin(std::string_view text) {
 
 }  // namespace
 
+AddedToken read_added_token(const JsonReader& entry) {
+  AddedToken token;
+  token.content = entry.string("content");
+  token.special = entry.boolean_or("special", false);
+  token.normalized = entry.boolean_or("normalized", !token.special);
+  token.single_word = entry.boolean_or("single_word", false);
+  token.lstrip = entry.boolean_or("lstrip", false);
+  token.rstrip = entry.boolean_or("rstrip", false);
+  return token;
+}
+
 TokenFinder::TokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   std::erase_if(tokens_, [](const AddedToken& token) { return token.content.empty(); });
   std::stable_sort(tokens_.begin(), tokens_.end(), [](const AddedToken& a, const AddedToken& b) {

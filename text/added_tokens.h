@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/json_reader.h"
 #include "text/vocabulary.h"
 
 namespace l2l::text {
@@ -17,6 +18,9 @@ struct AddedToken {
   bool single_word = false;             // only where no word character is beside it
   bool lstrip = false, rstrip = false;  // takes the white space before it, behind it
 };
+
+// All but the id, from a field of a tokenizer file that lists such tokens.
+AddedToken read_added_token(const JsonReader& entry);
 
 // A part of a text: a token, or text between tokens.
 struct TokenOrText {

@@ -130,15 +130,9 @@ std::vector<AddedToken> read_added_tokens(const JsonReader& json, const Vocabula
   std::vector<AddedToken> tokens;
   if (json.find("added_tokens") == nullptr) return tokens;
   for (const JsonReader& entry : json.objects("added_tokens")) {
-    AddedToken token;
-    token.content = entry.string("content");
+    AddedToken token = read_added_token(entry);
     token.id = static_cast<TokenId>(entry.integer("id", kMostTokens - 1));
     token.id = vocabulary.find(token.content).value_or(token.id);
-    token.special = entry.boolean_or("special", false);
-    token.normalized = entry.boolean_or("normalized", !token.special);
-    token.single_word = entry.boolean_or("single_word", false);
-    token.lstrip = entry.boolean_or("lstrip", false);
-    token.rstrip = entry.boolean_or("rstrip", false);
     tokens.push_back(std::move(token));
   }
   return tokens;

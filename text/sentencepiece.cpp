@@ -48,9 +48,8 @@ std::vector<AddedToken> listed_in(const std::filesystem::path& folder) {
     const char* const end = digits.data() + digits.size();
     const auto [past, error] = std::from_chars(digits.data(), end, id);
     if (error != std::errc() || past != end || id < 0 || id >= kMostTokens) token.refuse("its name is not an id");
-    tokens.push_back({token.string("content"), id, token.boolean_or("special", false), false,
-                      token.boolean_or("single_word", false), token.boolean_or("lstrip", false),
-                      token.boolean_or("rstrip", false)});
+    tokens.push_back(read_added_token(token));
+    tokens.back().id = id;
   }
   return tokens;
 }

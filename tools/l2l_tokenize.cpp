@@ -1,6 +1,4 @@
 // l2l-tokenize: text to token ids, and back. One line on stdout for each text; or a shard of ids for training.
-#include <unistd.h>
-
 #include <charconv>
 #include <filesystem>
 #include <iostream>
@@ -13,6 +11,7 @@
 #include "core/hash.h"
 #include "formats/text_stream.h"
 #include "l2l/errors.h"
+#include "runtime/data/cache.h"
 #include "runtime/data/text_documents.h"
 #include "text/tokenizer.h"
 #include "tools/command.h"
@@ -100,13 +99,13 @@ void decode(const Tokenizer& tokenizer, const Arguments& arguments) {
 class Shard {
  public:
   Shard(const std::string& name, std::int64_t vocabulary, std::uint64_t tokenizer_hash)
-      : name_(name), file_(unfinished()), wide_(vocabulary > 65536) {
+      : name_(name), file_(runtime::unfinished(name_)), wide_(vocabulary > 65536) {
     about_["dtype"] = wide_ ? "uint32" : "uint16";
     about_["tokenizer_hash"] = to_hex(tokenizer_hash);
   }
   ~Shard() {
     std::error_code ignored;
-    std::filesystem::remove(unfinished(), ignored);
+    std::filesystem::remove(runtime::unfinished(name_), ignored);
   }
 
   void add(std::string_view text, const std::vector<std::int32_t>& ids) {
@@ -129,12 +128,10 @@ class Shard {
     about_["text_hash"] = to_hex(text_hash_.value());
     about_["document_ends"] = documents_;
     replace_file(name_ + ".json", json_text(about_) + "\n");  // first: a shard without it is nobody's
-    std::filesystem::rename(unfinished(), name_);
+    std::filesystem::rename(runtime::unfinished(name_), name_);
   }
 
  private:
-  std::string unfinished() const { return name_ + ".tmp-" + std::to_string(getpid()); }
-
   const std::string name_;
   OutputFile file_;
   const bool wide_;

@@ -74,9 +74,15 @@ void check_width(const fs::path& file, const std::string& dtype, TokenFormat for
                  of_file(file.string(), "data.format"));
 }
 
-// A run on ids alone need not have their tokenizer.
-void warn_of_other_tokenizer(const fs::path& file, const std::string& hash, const std::string& tokenizer) {
-  if (hash.empty() || tokenizer == "bytes" || !is_there(tokenizer) || to_hex(text::hash_of(tokenizer)) == hash) return;
+// As l2l-tokenize writes it. Empty: a run on ids alone need not have their tokenizer.
+std::string hash_of_tokenizer(const std::string& tokenizer) {
+  return tokenizer == "bytes" || !is_there(tokenizer) ? "" : to_hex(text::hash_of(tokenizer));
+}
+
+// `ours`: of data.tokenizer.
+void warn_of_other_tokenizer(const fs::path& file, const std::string& hash, const std::string& ours,
+                             const std::string& tokenizer) {
+  if (hash.empty() || ours.empty() || ours == hash) return;
   log(LogLevel::warning, file.string() + ": its ids are of another tokenizer than data.tokenizer = \"" + tokenizer +
                              "\", as tokenizer_hash in " + file.string() + ".json says");
 }
@@ -98,12 +104,15 @@ void add_ends(const DataFile& file, const nlohmann::json& list, std::uint64_t be
 
 // Checks what l2l-tokenize wrote beside raw ids, and takes the ends of documents where all files have them.
 void read_about(DataFiles& data, const std::string& tokenizer) {
+  std::string ours;  // found for the first file that says which tokenizer is its own
   std::uint64_t begin = 0;
   bool all = true;
   for (const DataFile& file : data.files) {
     const nlohmann::json about = about_shard(file.path);
     check_width(file.path, text_of(about, "dtype"), data.format);
-    warn_of_other_tokenizer(file.path, text_of(about, "tokenizer_hash"), tokenizer);
+    const std::string hash = text_of(about, "tokenizer_hash");
+    if (!hash.empty() && ours.empty()) ours = hash_of_tokenizer(tokenizer);
+    warn_of_other_tokenizer(file.path, hash, ours, tokenizer);
     const auto list = about.find("document_ends");
     const std::uint64_t tokens = file.bytes / token_bytes(data.format);
     all = all && list != about.end() && list->is_array();

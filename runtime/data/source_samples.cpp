@@ -15,6 +15,10 @@
 namespace l2l::runtime {
 namespace {
 
+std::string place_of(const SamplePosition& position) {
+  return "sample " + std::to_string(position.index) + " of the program's source";
+}
+
 std::uint64_t hash_of(const SampleSource& source) {
   const std::array<std::uint64_t, 2> both{source.size(), source.identity()};
   Hash64 hash;
@@ -95,7 +99,7 @@ void SourceSamples::read_custom(const SamplePosition& position, const SequenceVi
   std::ranges::fill(sequence.tokens, 0);
   std::ranges::fill(sequence.targets, 0);
   const std::int64_t counts = ask(position, view);
-  const std::string where = "sample " + std::to_string(position.index) + " of the program's source";
+  const std::string where = place_of(position);
   constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
   if (counts < 1 || counts > kMost) {
     throw BadInput(where + ": read() returned " + std::to_string(counts) + "; a sample counts for 1 to " +
@@ -113,8 +117,8 @@ void SourceSamples::read(const SamplePosition& position, const SequenceView& seq
   const auto length = static_cast<std::int64_t>(sequence.tokens.size());
   const std::int64_t rows = ask(position, sequence);
   if (rows < 1 || rows > length) {
-    throw BadInput("sample " + std::to_string(position.index) + " of the program's source: read() returned " +
-                   std::to_string(rows) + " rows; it is 1 to model.sequence = " + std::to_string(length));
+    throw BadInput(place_of(position) + ": read() returned " + std::to_string(rows) +
+                   " rows; it is 1 to model.sequence = " + std::to_string(length));
   }
   // The document that reached behind the rows ends with them.
   for (std::int64_t row = 0; row < rows && !sequence.ends.empty(); ++row) {
@@ -132,19 +136,17 @@ std::int64_t SourceSamples::ask(const SamplePosition& position, const SequenceVi
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    std::throw_with_nested(
-        Error("sample " + std::to_string(position.index) + " of the program's source: " + error.what()));
+    std::throw_with_nested(Error(place_of(position) + ": " + error.what()));
   } catch (...) {
-    std::throw_with_nested(Error("sample " + std::to_string(position.index) +
-                                 " of the program's source: it threw what is no std::exception"));
+    std::throw_with_nested(Error(place_of(position) + ": it threw what is no std::exception"));
   }
 }
 
 // `rows`: behind them is padding.
 void SourceSamples::check(const SamplePosition& position, const SequenceView& sequence, std::int64_t rows) const {
   const auto refuse = [&](std::size_t row, const std::string& what, std::int32_t value, const std::string& bound) {
-    throw BadInput("sample " + std::to_string(position.index) + " of the program's source, row " + std::to_string(row) +
-                   ": " + what + " is " + std::to_string(value) + "; it is " + bound);
+    throw BadInput(place_of(position) + ", row " + std::to_string(row) + ": " + what + " is " + std::to_string(value) +
+                   "; it is " + bound);
   };
   const auto below = [](std::int32_t value, std::int64_t end) { return value >= 0 && value < end; };
   const bool numbers = settings_.head == models::HeadKind::regression;

@@ -25,6 +25,8 @@ bool is_set(const Options& options, std::string_view key) {
   return value_of(options, key) != value_of(Options(), key);
 }
 
+bool fuses_attention(const ModelOptions& model) { return model.attention == "fused" && model.blocks.empty(); }
+
 bool reads_bytes(const Options& options) {
   const DataOptions& data = options.data;
   const bool files = !data.train.empty() || !data.source.empty() || !data.validation.empty();

@@ -19,6 +19,9 @@ std::string value_of(Options options, std::string_view key);
 // it.
 bool reads_bytes(const Options& options);
 
+// Whether attention is one op wherever the model has it: a program's own blocks may have separate ones.
+bool fuses_attention(const ModelOptions& model);
+
 // `options` of a model without model.pretrained; of keys that were not set, model.dropout is that of the architecture,
 // and model.vocabulary has room for the mask where an encoder reads bytes. Models of images get their layers, and what
 // follows from their variant.

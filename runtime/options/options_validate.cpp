@@ -36,11 +36,11 @@ std::uint64_t product(std::initializer_list<std::int64_t> factors, std::string_v
 }
 
 void check_tensor(std::initializer_list<std::int64_t> factors, const std::string& what,
-                  const std::string& way_out = "lower one of them") {
+                  const std::string& or_else = "") {
   const std::uint64_t elements = product(factors, what);
   if (elements > kMostElements) {
     throw BadInput(what + ": a tensor of " + std::to_string(elements) + " elements; at most " +
-                   std::to_string(kMostElements) + " (2^34) are possible, so " + way_out);
+                   std::to_string(kMostElements) + " (2^34) are possible, so lower one of them" + or_else);
   }
 }
 
@@ -56,12 +56,11 @@ void check_sizes(const ModelOptions& model, const BatchOptions& batch) {
   check_tensor({batch.micro_batch, model.sequence, model.vocabulary},
                "batch.micro_batch x model.sequence x model.vocabulary");
   // Fused attention has no tensor of its probabilities, but dropout indexes them.
-  const bool fused = model.attention == "fused" && model.blocks.empty();  // a program's own may have separate ops
+  const bool fused = runtime::fuses_attention(model);
   if (fused && model.dropout == 0) return;
-  check_tensor(
-      {batch.micro_batch, model.heads, model.sequence, model.sequence},
-      "batch.micro_batch x model.heads x model.sequence x model.sequence",
-      fused ? "lower one of them, or set model.dropout = 0" : "lower one of them, or set model.attention = \"fused\"");
+  check_tensor({batch.micro_batch, model.heads, model.sequence, model.sequence},
+               "batch.micro_batch x model.heads x model.sequence x model.sequence",
+               fused ? ", or set model.dropout = 0" : ", or set model.attention = \"fused\"");
 }
 
 // Parameters need no check of their own: 10^4 layers of such tensors are below 2^51.

@@ -17,8 +17,6 @@ std::vector<Dependence> dependences(const ResolvedOptions& options) {
   const OptimizerOptions& optimizer = options.optimizer;
   const bool sgd = optimizer.name == "sgd", unmasked = !models::architecture_of(options.model.architecture).encoder;
   const bool scales = options.precision.compute == "fp16";
-  const bool own_blocks = !options.model.blocks.empty();  // may have attention as separate ops, whatever the key says
-  const bool fused = options.model.attention == "fused" && !own_blocks;
   return {
       {optimizer.clip == "none", "optimizer.max_norm", "optimizer.clip"},
       {!sgd, "optimizer.momentum", "optimizer.name"},
@@ -31,7 +29,8 @@ std::vector<Dependence> dependences(const ResolvedOptions& options) {
       {!unmasked && options.model.head != "language", "data.masked", "model.head"},
       {unmasked, "data.mask_token", "model.architecture"},
       {options.data.samples != "padded", "data.buckets", "data.samples"},
-      {options.recompute.policy == "selective" && fused, "recompute.policy", "model.attention"},
+      {options.recompute.policy == "selective" && fuses_attention(options.model), "recompute.policy",
+       "model.attention"},
   };
 }
 

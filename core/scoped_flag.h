@@ -1,7 +1,7 @@
 // A flag that is set for the life of a scope.
 #pragma once
 
-namespace l2l::runtime {
+namespace l2l {
 
 class ScopedFlag {
  public:
@@ -14,4 +14,4 @@ class ScopedFlag {
   bool& flag_;
 };
 
-}  // namespace l2l::runtime
+}  // namespace l2l
