@@ -41,7 +41,8 @@ std::string fault(long long moment, const std::string& thread) {
   return "throw:" + std::to_string(moment) + ":" + thread;
 }
 
-// How many a run has in which nothing fails.
+// How many a run has in which nothing fails. Those of "relay 0" vary from run to run (95 to 106): it shares blocks of
+// work with a pool of threads.
 long long moments_of(const Options& options, const std::string& thread) {
   constexpr long long kMost = 1'000'000;
   arm_fault_moment(fault(kMost, thread));
@@ -60,13 +61,21 @@ TEST(SplitFailure, OfOneThreadEndsAllWithItsCause) {
         "gradient completion 3", "eps updater", "compute", "h2d weights", "d2h gradients"}) {
     const long long moments = moments_of(options, thread);
     ASSERT_GT(moments, 10) << thread;
-    for (int i = 0; i < 13; ++i) {
+    constexpr int kRuns = 13;
+    int failed = 0;
+    for (int i = 0; i < kRuns; ++i) {
       const long long moment = 1 + static_cast<long long>(random()) % moments;
       arm_fault_moment(fault(moment, thread));
       const std::string said = testing::refusal([&] { train(options); });
+      if (fault_moments_left() > 0) {  // the run ended before it
+        EXPECT_EQ(said, "(none)") << thread << ", moment " << moment;
+        continue;
+      }
+      ++failed;
       EXPECT_TRUE(said.starts_with("thread \"" + thread)) << thread << ", moment " << moment << ": " << said;
       EXPECT_NE(said.find("injected: it died"), std::string::npos) << thread << ", moment " << moment << ": " << said;
     }
+    EXPECT_GT(failed, kRuns / 2) << thread;
   }
   arm_fault_moment("");
 }
