@@ -28,10 +28,12 @@ constexpr Known kKnown[] = {
     {0xe49d83bba46a579a, "zephyr"},
 };
 
+constexpr const char *kSettings = "tokenizer_config.json", *kTemplate = "chat_template.jinja";
+
 fs::path folder_of(const fs::path& tokenizer) { return is_folder(tokenizer) ? tokenizer : tokenizer.parent_path(); }
 
 nlohmann::json read_config(const fs::path& tokenizer) {
-  const fs::path file = folder_of(tokenizer) / "tokenizer_config.json";
+  const fs::path file = folder_of(tokenizer) / kSettings;
   if (!is_there(file)) return nlohmann::json::object();
   nlohmann::json json = parse_json(InputFile(file).text());
   if (!json.is_object()) throw BadInput(file.string() + ": is not a JSON object in UTF-8");
@@ -60,7 +62,7 @@ std::uint64_t fingerprint(std::string_view text) {
 }
 
 std::string published_template(const fs::path& tokenizer, const nlohmann::json& config) {
-  const fs::path file = folder_of(tokenizer) / "chat_template.jinja";
+  const fs::path file = folder_of(tokenizer) / kTemplate;
   if (is_there(file)) return InputFile(file).text();
   const auto found = config.find("chat_template");
   return found != config.end() && found->is_string() ? found->get<std::string>() : std::string();
@@ -171,6 +173,15 @@ const std::string& ChatTemplate::end_of_turn() const {
 
 std::string special_token(const fs::path& tokenizer, const char* key) {
   return token_text(read_config(tokenizer), key);
+}
+
+std::string settings_beside(const fs::path& tokenizer) {
+  std::string text;
+  for (const char* const name : {kSettings, kTemplate}) {
+    const fs::path file = folder_of(tokenizer) / name;
+    if (is_there(file)) text += std::string(name) + "\n" + InputFile(file).text();
+  }
+  return text;
 }
 
 }  // namespace l2l::runtime

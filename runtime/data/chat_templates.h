@@ -46,4 +46,7 @@ class ChatTemplate {
 // The text of a token of tokenizer_config.json beside `tokenizer`, such as "eos_token"; empty: it names none.
 std::string special_token(const std::filesystem::path& tokenizer, const char* key);
 
+// The files beside `tokenizer` that the above read, as one text; empty: there are none.
+std::string settings_beside(const std::filesystem::path& tokenizer);
+
 }  // namespace l2l::runtime

@@ -1,6 +1,7 @@
 #include "runtime/data/document_dataset.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <set>
 
@@ -32,6 +33,7 @@ DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& 
                    of_key("data.label"));
   }
   if (of_tokens) tags_ = files.labels;
+  if (settings.head == models::HeadKind::classification) warn_of_one_class(files);
   settings.head == models::HeadKind::choice ? cut_questions(files) : cut(files);
   if (pieces_.empty()) throw BadInput(description_ + ": there is no document with a token to predict");
   if (truncated_ > 0) {
@@ -49,6 +51,13 @@ DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& 
   const auto kind = static_cast<std::byte>(settings.kind);
   hash.update(std::span(&kind, 1));
   hash_ = hash.value();
+}
+
+void DocumentDataset::warn_of_one_class(const DataFiles& files) const {
+  const std::vector<std::int32_t>& labels = files.labels;
+  if (labels.size() < 2 || std::ranges::adjacent_find(labels, std::ranges::not_equal_to()) != labels.end()) return;
+  log(LogLevel::warning, description_ + ": all " + std::to_string(labels.size()) + " documents are of class " +
+                             std::to_string(labels[0]) + ", by which classes cannot be told apart");
 }
 
 void DocumentDataset::cut(const DataFiles& files) {

@@ -59,6 +59,7 @@ class DocumentDataset final : public Samples {
   static Bytes bytes(const DataFiles& files, std::int64_t sequence);
 
  private:
+  void warn_of_one_class(const DataFiles& files) const;
   void cut(const DataFiles& files);
   void cut_questions(const DataFiles& files);
   bool has_labels() const { return settings_.head != models::HeadKind::language; }

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "l2l/errors.h"
 #include "runtime/data/cache.h"
+#include "runtime/data/chat_templates.h"
 #include "runtime/data/document_encoder.h"
 
 namespace l2l::runtime {
@@ -33,7 +34,7 @@ std::string rate_of(Bytes bytes, Clock::time_point begin) {
   return text;
 }
 
-// What the ids depend on besides text and tokenizer.
+// What the ids depend on besides texts and the tokenizer's own file.
 std::string describe(const TextSettings& settings) {
   std::string text = "6 " + std::to_string(static_cast<int>(settings.kind)) + " " +
                      std::to_string(static_cast<int>(settings.learn)) + " " + settings.chat_template + " " +
@@ -43,6 +44,8 @@ std::string describe(const TextSettings& settings) {
                      std::to_string(settings.separator.size()) + settings.separator;
   for (const std::string& name : settings.label_names) text += " " + std::to_string(name.size()) + name;
   for (const std::string& column : settings.columns) text += " " + std::to_string(column.size()) + column;
+  const std::string beside = settings_beside(settings.tokenizer);
+  if (!beside.empty()) text += " " + beside;
   return text;
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/choice_target.h"
+#include "l2l/log.h"
 #include "runtime/data/permutation.h"
 #include "tests/runtime/test_data.h"
 
@@ -192,6 +193,22 @@ TEST(DocumentDataset, PredictsTheClassOfADocument) {
   DatasetSettings with = settings(SampleKind::padded);
   with.head = models::HeadKind::classification;
   EXPECT_SAYS(bad_input([&] { DocumentDataset(documents(data, {5}), with); }), "its documents have no labels");
+}
+
+TEST(DocumentDataset, DocumentsOfOneClassAreWarnedOf) {
+  const Data data;
+  DataFiles files = documents(data, {5, 6, 3});
+  DatasetSettings with = settings(SampleKind::padded);
+  with.head = models::HeadKind::classification;
+  for (const std::vector<std::int32_t>& labels : {std::vector{1, 1, 1}, {1, 1, 0}}) {
+    files.labels = labels;
+    std::string said;
+    set_log_sink([&](LogLevel, std::string_view message) { said += message; });
+    DocumentDataset(files, with);
+    set_log_sink({});
+    const bool warned = said.find("all 3 documents are of class 1") != std::string::npos;
+    EXPECT_EQ(warned, labels[2] == 1) << said;
+  }
 }
 
 // Words have their classes at their own rows; a document that is too long keeps its last token, which has none.

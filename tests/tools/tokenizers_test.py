@@ -321,6 +321,18 @@ class Tokenizers(unittest.TestCase):
                 self.assertEqual(json.loads(out.splitlines()[-1])["weights_hash"], json.loads(expected)["weights_hash"])
                 self.assertEqual({file: file.read_bytes() for file in folder.iterdir()}, whole)
 
+    def test_tokens_follow_the_settings_beside_the_tokenizer(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
+        (self.work / "text").write_text(" ".join(TEXTS), newline="")
+        folder, kept, lasts = self.work / "cache/l2l/tokens", set(), []
+        for end in "ab":
+            (self.work / "tokenizer_config.json").write_text(json.dumps({"eos_token": end}))
+            self.train("--set", f'checkpoint.directory="{self.work / end}"')
+            ids, = (file.read_bytes() for file in folder.iterdir() if file.suffix == ".u16" and file not in kept)
+            kept |= set(folder.iterdir())
+            lasts.append([struct.unpack("<H", ids[-2:])[0]])
+        self.assertEqual(lasts, self.encode(["a", "b"]))
+
     def test_what_killed_processes_left_in_the_cache_goes(self):
         self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
         (self.work / "text").write_text(" ".join(TEXTS), newline="")
