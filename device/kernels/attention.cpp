@@ -7,21 +7,6 @@
 namespace l2l::device::kernels {
 namespace {
 
-// Calls take(i, turn) for each vector of `count` elements, which are whole vectors, with turn = 0, 1, 2, 3, 0, ...:
-// four running results, none of which waits for the last step's.
-template <typename Take>
-inline __attribute__((always_inline)) void in_turns(std::int64_t count, const Take& take) {
-  std::int64_t i = 0;
-  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
-#pragma GCC unroll 4
-    for (int turn = 0; turn < 4; ++turn) take(i + turn * kLanes, turn);
-  }
-#pragma GCC unroll 4
-  for (int turn = 0; turn < 4; ++turn) {
-    if (i + turn * kLanes < count) take(i + turn * kLanes, turn);
-  }
-}
-
 float largest_score(const float* scores, std::int64_t count) {
   FloatVector largest[4];
   for (FloatVector& each : largest) each = FloatVector{} + scores[0];
@@ -48,7 +33,7 @@ float exponentials(float* scores, std::int64_t count, float scale, float& sum) {
     store_vector(scores + i, exponential);
     partial[turn] += exponential;
   });
-  sum = sum_of_lanes((partial[0] + partial[1]) + (partial[2] + partial[3]));
+  sum = sum_of_turns(partial);
   return highest + std::log(sum);
 }
 

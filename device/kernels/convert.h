@@ -43,6 +43,14 @@ void narrow_row(const float* source, T* destination, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) destination[i] = narrow<T>(source[i]);
 }
 
+inline void widen_row(const bf16* source, float* destination, std::int64_t count) {
+  to_float(source, destination, count);
+}
+
+inline void narrow_row(const float* source, bf16* destination, std::int64_t count) {
+  to_bf16(source, destination, count);
+}
+
 inline void widen_row(const f16* source, float* destination, std::int64_t count) {
   to_float(source, destination, count);
 }

@@ -1,10 +1,11 @@
 // Layer norm (kRms = false) and RMS norm (kRms = true) on the host.
+#include <algorithm>
 #include <cmath>
 
-#include "device/kernels/compute_rows.h"
 #include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
 #include "device/kernels/reduce.h"
+#include "device/kernels/vector_rows.h"
 
 namespace l2l::device::kernels {
 namespace {
@@ -24,56 +25,67 @@ class NormForward final : public Kernel {
     op.require_dtype(DType::f32, {kInverse});
   }
 
-  Bytes workspace(int threads) const override { return Rows::workspace(threads, hidden_); }
+  Bytes workspace(int threads) const override { return Rows::workspace(threads, hidden_, kCopies); }
 
   void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     const Partition blocks = row_blocks(rows_, hidden_);
     workers.parallel_for(blocks.count(), [&](std::int64_t block, int slot) {
-      Rows rows(workspace, slot, hidden_);
-      const auto* gain = rows.read(as<T>(operands[1]));
-      const auto* bias = kRms ? nullptr : rows.read(as<T>(operands[2]));
-      for (std::int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
-        Rows its = rows;
-        const auto* x = its.read(as<T>(operands[0]) + row * hidden_);
-        T* const y = as<T>(operands[kY]) + row * hidden_;
-        auto* result = its.write(y);
-        const auto [mean, inverse] = normalize(x, gain, bias, result);
-        its.written(result, y);
-        if constexpr (!kRms) as<float>(operands[4])[row] = mean;
-        as<float>(operands[kInverse])[row] = inverse;
+      const Rows rows(workspace, slot, hidden_, kCopies);
+      const float* gain = rows.read(kGain, as<T>(operands[1]));
+      const float* bias = kRms ? nullptr : rows.read(kBias, as<T>(operands[2]));
+      const std::int64_t end = blocks.end(block), step = rows_at_once();
+      for (std::int64_t row = blocks.begin(block); row < end; row += step) {
+        normalize(operands, row, std::min(step, end - row), rows, gain, bias);
       }
     });
   }
 
  private:
-  using Rows = ComputeRows<T, 4>;
+  using Rows = VectorRows<T>;
   static constexpr std::size_t kY = kRms ? 2 : 3, kInverse = kRms ? 3 : 5;
+  static constexpr std::int64_t kMostRows = 4, kGain = kMostRows, kBias = kGain + 1, kCopies = kRms ? kBias : kBias + 1;
 
-  struct Statistics {
-    float mean, inverse;
-  };
+  // Rows are taken several at a time, pass by pass: the latency of one row's sums hides behind the next row. All of
+  // them fit L1.
+  std::int64_t rows_at_once() const { return std::clamp<std::int64_t>(2048 / hidden_, 1, kMostRows); }
 
-  // Of one row, of the type that it is computed in. RMS norm: mean 0, and no bias.
-  template <typename U>
-  Statistics normalize(const U* x, const U* gain, const U* bias, U* y) const {
+  // Rows [first, first + count). RMS norm: no bias.
+  void normalize(Operands operands, std::int64_t first, std::int64_t count, const Rows& rows, const float* gain,
+                 const float* bias) const {
     const float size = static_cast<float>(hidden_);
-    if constexpr (kRms) {
-      const float squares = sum_of(hidden_, [x](std::int64_t i) { return widen(x[i]) * widen(x[i]); });
-      const float inverse = 1.0f / std::sqrt(squares / size + epsilon_);
-#pragma omp simd
-      for (std::int64_t i = 0; i < hidden_; ++i) y[i] = narrow<U>(widen(x[i]) * inverse * (offset_ + widen(gain[i])));
-      return {0, inverse};
-    } else {
-      const float mean = sum_of(hidden_, [x](std::int64_t i) { return widen(x[i]); }) / size;
-      const float squares =
-          sum_of(hidden_, [x, mean](std::int64_t i) { return (widen(x[i]) - mean) * (widen(x[i]) - mean); });
-      const float inverse = 1.0f / std::sqrt(squares / size + epsilon_);
-#pragma omp simd
-      for (std::int64_t i = 0; i < hidden_; ++i) {
-        y[i] = narrow<U>((widen(x[i]) - mean) * inverse * widen(gain[i]) + widen(bias[i]));
+    const float* x[kMostRows];
+    float mean[kMostRows] = {}, squares[kMostRows];
+    for (std::int64_t k = 0; k < count; ++k) {
+      const T* const row = as<T>(operands[0]) + (first + k) * hidden_;
+      if constexpr (kRms) {
+        squares[k] = rows.read_sum(k, row, x[k], [](std::int64_t, FloatVector value) { return value * value; });
+      } else {
+        mean[k] = rows.read_sum(k, row, x[k], [](std::int64_t, FloatVector value) { return value; }) / size;
       }
-      return {mean, inverse};
     }
+    for (std::int64_t k = 0; k < count && !kRms; ++k) {
+      const float* const row = x[k];
+      const float center = mean[k];
+      rows.pad(k, center);
+      squares[k] = sum_of_vectors(rows.width(), [=](std::int64_t i) {
+        const FloatVector deviation = load_vector(row + i) - center;
+        return deviation * deviation;
+      });
+    }
+    for (std::int64_t k = 0; k < count; ++k) {
+      const float inverse = 1.0f / std::sqrt(squares[k] / size + epsilon_);
+      write(rows, x[k], gain, bias, mean[k], inverse, as<T>(operands[kY]) + (first + k) * hidden_);
+      if constexpr (!kRms) as<float>(operands[4])[first + k] = mean[k];
+      as<float>(operands[kInverse])[first + k] = inverse;
+    }
+  }
+
+  void write(const Rows& rows, const float* x, const float* gain, const float* bias, float mean, float inverse,
+             T* y) const {
+    rows.write(y, [=, offset = offset_](std::int64_t i) {
+      if constexpr (kRms) return load_vector(x + i) * inverse * (offset + load_vector(gain + i));
+      return (load_vector(x + i) - mean) * inverse * load_vector(gain + i) + load_vector(bias + i);
+    });
   }
 
   std::int64_t rows_, hidden_;

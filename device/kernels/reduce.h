@@ -41,6 +41,34 @@ inline __attribute__((always_inline)) float sum_of(std::int64_t count, Element e
                       (load_vector(partial + 2 * kLanes) + load_vector(partial + 3 * kLanes)));
 }
 
+// Calls take(i, turn) for each vector of `count` elements, which are whole vectors, with turn = 0, 1, 2, 3, 0, ...:
+// four running results, none of which waits for the last step's.
+template <typename Take>
+inline __attribute__((always_inline)) void in_turns(std::int64_t count, const Take& take) {
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+#pragma GCC unroll 4
+    for (int turn = 0; turn < 4; ++turn) take(i + turn * kLanes, turn);
+  }
+#pragma GCC unroll 4
+  for (int turn = 0; turn < 4; ++turn) {
+    if (i + turn * kLanes < count) take(i + turn * kLanes, turn);
+  }
+}
+
+// The end of a sum in turns: the bits of sum_of().
+inline float sum_of_turns(const FloatVector (&partial)[4]) {
+  return sum_of_lanes((partial[0] + partial[1]) + (partial[2] + partial[3]));
+}
+
+// The bits of sum_of(), where `count` is whole vectors and element(i) is a vector, elements [i, i + kLanes).
+template <typename Element>
+inline __attribute__((always_inline)) float sum_of_vectors(std::int64_t count, const Element& element) {
+  FloatVector partial[4] = {};
+  in_turns(count, [&](std::int64_t i, int turn) { partial[turn] += element(i); });
+  return sum_of_turns(partial);
+}
+
 // Largest of `count` (at least 1) elements; NaNs may be passed over.
 inline float largest_of(const float* elements, std::int64_t count) {
   float largest[kLanes];

@@ -160,6 +160,27 @@ TEST(Half, ArraysHaveTheBitsOfSingleConversions) {
   }
 }
 
+TEST(Bfloat16, ArraysHaveTheBitsOfSingleConversions) {
+  std::vector<float> values;
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    for (const std::uint32_t low : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      values.push_back(std::bit_cast<float>(bits << 16 | low));
+    }
+  }
+  values.resize(values.size() - 3);  // no whole vectors
+  std::vector<bf16> rounded(values.size());
+  const FlushDenormals flush;
+  to_bf16(values.data(), rounded.data(), static_cast<std::int64_t>(values.size()));
+  for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(rounded[i].bits, to_bf16(values[i]).bits) << values[i];
+  std::vector<bf16> all(0x10000 + 5);
+  for (std::uint32_t i = 0; i < all.size(); ++i) all[i].bits = static_cast<std::uint16_t>(i);
+  std::vector<float> widened(all.size());
+  to_float(all.data(), widened.data(), static_cast<std::int64_t>(all.size()));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(widened[i]), std::bit_cast<std::uint32_t>(to_float(all[i]))) << i;
+  }
+}
+
 // Known-answer tests published with Random123 (kat_vectors, philox4x32 10).
 TEST(Philox, KnownAnswers) {
   EXPECT_EQ(philox({}, 0), (PhiloxBlock{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u}));
