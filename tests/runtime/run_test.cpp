@@ -2,18 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <limits>
 #include <map>
-#include <optional>
 #include <random>
 #include <set>
 #include <thread>
 
 #include "runtime/options/options_table.h"
-#include "tests/laws/small_run.h"
+#include "tests/runtime/run_fixture.h"
 #include "tests/support/refusal.h"
 
 namespace l2l::run {
@@ -22,66 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::duration;
 using std::chrono::steady_clock;
-using testing::SmallRun;
-
-// What a run told, by step.
-class Told : public RunObserver {
- public:
-  void begin(std::int64_t completed, std::int64_t steps) override {
-    order += "begin " + std::to_string(completed) + " of " + std::to_string(steps);
-  }
-  void step(const StepReport& report) override {
-    order += ", step " + std::to_string(report.step);
-    ++steps;
-    if (each) each(report);
-  }
-  void saving(std::int64_t step, SaveReason reason) override { saves.emplace_back(step, reason); }
-  void saved(const fs::path& checkpoint) override {
-    EXPECT_TRUE(fs::exists(checkpoint / "manifest.json"));
-    folders.insert(checkpoint);
-  }
-  void validating(std::int64_t step) override {
-    if (before_validation) before_validation(step);
-  }
-  void validated(std::int64_t step, const Evaluation& evaluation) override {
-    EXPECT_GT(evaluation.tokens, 0);
-    validations.push_back(step);
-  }
-  void kept_best(const fs::path& checkpoint) override { best = checkpoint; }
-  void ending(RunEnd) override { order += ", ending"; }
-
-  std::function<void(const StepReport&)> each;
-  std::function<void(std::int64_t)> before_validation;
-  std::string order;
-  int steps = 0;
-  std::vector<std::pair<std::int64_t, SaveReason>> saves;
-  std::vector<std::int64_t> validations;
-  std::set<fs::path> folders;
-  fs::path best;
-};
-
-class Run : public ::testing::Test {
- protected:
-  Options small() const {
-    Options options = run_.options();
-    options.device.threads = options.eps.threads = 1;
-    options.checkpoint.minutes = 0;
-    options.run.steps = 6;
-    return options;
-  }
-  RunResult run(const Options& options, Told& told) const { return Trainer(options).run(told); }
-  // Of the run's end, saving nothing; goes on from `resumed` where there is a checkpoint.
-  std::uint64_t hash_of(Options options, const fs::path& resumed = {}) const {
-    options.checkpoint.every = 0;
-    options.checkpoint.directory.clear();
-    Trainer trainer(options);
-    if (!resumed.empty()) trainer.resume(resumed);
-    trainer.run();
-    return trainer.weights_hash();
-  }
-
-  SmallRun run_;
-};
 
 using Saves = std::vector<std::pair<std::int64_t, SaveReason>>;
 
@@ -247,127 +185,6 @@ TEST_F(Run, ObeysEveryKeyOfARun) {
     fs::remove_all(run_.options().checkpoint.directory);
     proof->second();
   }
-}
-
-// By step, as validations.json has them.
-std::string history(const Options& options) {
-  std::ifstream file(options.checkpoint.directory / "validations.json");
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Whose runs end by run.patience, at the step that follows from all validations before.
-Options patient(Options options) {
-  options.run.steps = 1000;
-  options.run.validate_every = 2;
-  options.run.patience = 2;
-  options.checkpoint.best = "loss";
-  options.checkpoint.every = 2;
-  options.optimizer.learning_rate = 0.3;
-  options.schedule = {};
-  return options;
-}
-
-TEST_F(Run, AValidationThatAStopCutsOffIsMadeAfterTheResume) {
-  const Options options = patient(small());
-  Told whole;
-  EXPECT_EQ(run(options, whole).end, RunEnd::patience);
-  const std::string expected = history(options);
-  ASSERT_GT(whole.validations.size(), 2u);
-  EXPECT_EQ(std::set(whole.validations.begin(), whole.validations.end()).size(),
-            whole.validations.size());  // each once
-  for (const std::int64_t cut : whole.validations) {
-    fs::remove_all(options.checkpoint.directory);
-    std::optional<Trainer> first(options);
-    Told told;
-    told.before_validation = [&](std::int64_t step) {
-      if (step == cut) first->request_stop();
-    };
-    EXPECT_EQ(first->run(told).end, RunEnd::stopped);
-    EXPECT_EQ(first->completed_steps(), cut);
-    first.reset();
-    EXPECT_NE(history(options), expected);
-    Trainer second(options);
-    second.resume(options.checkpoint.directory);
-    Told rest;
-    EXPECT_EQ(second.run(rest).end, RunEnd::patience);
-    EXPECT_EQ(rest.validations.front(), cut);
-    EXPECT_EQ(history(options), expected);
-    EXPECT_EQ(second.completed_steps(), whole.validations.back());
-  }
-}
-
-TEST_F(Run, ValuesOfAnotherMetricOrOtherDataAreNotCompared) {
-  Options options = small();
-  options.run.validate_every = 1;
-  options.checkpoint.best = "loss";
-  Told told;
-  run(options, told);
-  const auto resumed = [&] {
-    Trainer trainer(options);
-    trainer.resume(options.checkpoint.directory);
-    Told rest;
-    trainer.run(rest, {.steps = trainer.completed_steps() + 1});
-    return history(options);
-  };
-  EXPECT_NE(resumed().find("[1,"), std::string::npos);
-  std::ofstream(run_.folder() / "other") << std::string(2000, 'o');
-  options.data.validation = {run_.folder() / "other"};
-  EXPECT_EQ(resumed().find("[1,"), std::string::npos);
-  EXPECT_TRUE(fs::exists(options.checkpoint.directory / "earlier-best-1/manifest.json"));
-  // As earlier versions wrote them.
-  std::ofstream(options.checkpoint.directory / "validations.json") << "[[1,0.5]]";
-  EXPECT_NE(resumed().find("[1,0.5],["), std::string::npos);
-}
-
-TEST_F(Run, ARunGoesOnFromTheBestAlthoughItIsReplaced) {
-  Options options = patient(small());
-  options.run.steps = 8;
-  Told told;
-  run(options, told);
-  std::ofstream(run_.folder() / "other") << std::string(2000, 'o');
-  options.data.validation = {run_.folder() / "other"};
-  Trainer trainer(options);
-  trainer.resume(told.best);
-  const std::int64_t first = trainer.completed_steps();
-  Told rest;
-  trainer.run(rest);
-  EXPECT_EQ(rest.validations.front(), first);
-  EXPECT_TRUE(fs::exists(told.best / "manifest.json"));
-  EXPECT_TRUE(fs::exists(options.checkpoint.directory / "earlier-best-1/manifest.json"));
-}
-
-// A kill between the two leaves a better `best` than validations.json knows.
-TEST_F(Run, AValidationThatIsKeptAndNotRecordedIsMadeAgain) {
-  Options options = small();
-  options.run.validate_minutes = 1e-9;
-  options.checkpoint.best = "loss";
-  Told told;
-  run(options, told);
-  std::ofstream(options.checkpoint.directory / "validations.json") << "[]";
-  Trainer trainer(options);
-  trainer.resume(told.best);
-  const std::int64_t first = trainer.completed_steps();
-  Told rest;
-  trainer.run(rest, {.steps = first + 1});
-  EXPECT_EQ(rest.validations.front(), first);
-  EXPECT_NE(history(options).find("[[" + std::to_string(first) + ","), std::string::npos);
-}
-
-TEST_F(Run, ABestCheckpointWhoseReplacementWasCutOffIsRestored) {
-  Options options = small();
-  options.run.validate_every = 1;
-  options.checkpoint.best = "loss";
-  Told told;
-  run(options, told);
-  const fs::path& directory = options.checkpoint.directory;
-  fs::create_directory(directory / ".best.tmp-7");
-  fs::rename(told.best, directory / ".best.old-7");
-  Trainer trainer(options);
-  trainer.resume(directory);
-  trainer.run();
-  EXPECT_TRUE(fs::exists(told.best / "manifest.json"));
-  EXPECT_FALSE(fs::exists(directory / ".best.tmp-7"));
-  EXPECT_FALSE(fs::exists(directory / ".best.old-7"));
 }
 
 TEST_F(Run, SavesWhenAskedTo) {
@@ -632,8 +449,11 @@ TEST_F(Run, StepsBeforeALearningRateThatFailsAreSaved) {
     std::uint64_t hash = 0;
     {
       Trainer trainer(options);
-      if (throws) EXPECT_THROW(trainer.run(), Refusal);
-      if (!throws) EXPECT_THROW(trainer.run(), BadInput);
+      if (throws) {
+        EXPECT_THROW(trainer.run(), Refusal);
+      } else {
+        EXPECT_THROW(trainer.run(), BadInput);
+      }
       hash = trainer.weights_hash();
     }
     fails = false;
