@@ -1,7 +1,6 @@
-#include "device/kernels/compute_rows.h"
 #include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/reduce.h"
+#include "device/kernels/vector_rows.h"
 
 namespace l2l::device::kernels {
 namespace {
@@ -13,32 +12,29 @@ class SoftmaxBackward final : public Kernel {
     op.require_dtype(op.output(0).dtype, {0, 1});
   }
 
-  Bytes workspace(int threads) const override { return Rows::workspace(threads, columns_); }
+  Bytes workspace(int threads) const override { return Rows::workspace(threads, columns_, kCopies); }
 
   void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     const Partition blocks = row_blocks(rows_, columns_);
     workers.parallel_for(blocks.count(), [&](std::int64_t block, int slot) {
-      const Rows rows(workspace, slot, columns_);
+      const Rows rows(workspace, slot, columns_, kCopies);
       for (std::int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
-        Rows its = rows;
-        const auto* dy = its.read(as<T>(operands[0]) + row * columns_);
-        const auto* y = its.read(as<T>(operands[1]) + row * columns_);
-        T* const dx = as<T>(operands[2]) + row * columns_;
-        auto* result = its.write(dx);
-        differentiate(dy, y, result);
-        its.written(result, dx);
+        const std::int64_t at = row * columns_;
+        differentiate(as<T>(operands[0]) + at, as<T>(operands[1]) + at, as<T>(operands[2]) + at, rows);
       }
     });
   }
 
  private:
-  using Rows = ComputeRows<T, 3>;
+  using Rows = VectorRows<T>;
+  static constexpr std::int64_t kDy = 0, kY = 1, kCopies = 2;
 
-  template <typename U>
-  void differentiate(const U* dy, const U* y, U* dx) const {
-    const float sum = sum_of(columns_, [=](std::int64_t i) { return widen(dy[i]) * widen(y[i]); });
-#pragma omp simd
-    for (std::int64_t i = 0; i < columns_; ++i) dx[i] = narrow<U>(widen(y[i]) * (widen(dy[i]) - sum));
+  static void differentiate(const T* dy_row, const T* y_row, T* dx, const Rows& rows) {
+    const float* const dy = rows.read(kDy, dy_row);
+    const float* y;
+    const float sum =
+        rows.read_sum(kY, y_row, y, [dy](std::int64_t i, FloatVector value) { return load_vector(dy + i) * value; });
+    rows.write(dx, [=](std::int64_t i) { return load_vector(y + i) * (load_vector(dy + i) - sum); });
   }
 
   std::int64_t rows_, columns_;
