@@ -217,6 +217,10 @@ DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptio
                        data.learn + "\"; it takes JSON Lines or tables",
                    of_file(first.string(), key));
   }
+  if (kind != TextKind::jsonl && data.chat_template != "auto") {
+    log(LogLevel::warning, key + ": " + first.string() + ": has no conversations, for which data.template = \"" +
+                               data.chat_template + "\" would be; they are in JSON Lines");
+  }
   const bool as_stored = kind == TextKind::text && data.tokenizer == "bytes" && data.separator.empty() && !compressed &&
                          data.samples != "packed" && data.samples != "padded";
   if (as_stored) return {key, TokenFormat::text, files};

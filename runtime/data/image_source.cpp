@@ -7,6 +7,7 @@
 
 #include "core/error_place.h"
 #include "core/hash.h"
+#include "core/log.h"
 #include "core/philox.h"
 
 namespace l2l::runtime {
@@ -132,11 +133,16 @@ std::int32_t ImageSource::class_of(std::uint64_t image) const {
 
 void ImageSource::check_labels() const {
   const auto unknown = static_cast<std::int32_t>(settings_.class_names.size());  // of a folder
+  bool differ = images_->size() < 2;
   for (std::uint64_t image = 0; image < images_->size(); ++image) {
     const std::int32_t label = class_of(image);
     if (!class_of_.empty() && label == unknown) refuse_folder(image);
     if (label >= settings_.classes) refuse_class(image);
+    differ = differ || label != class_of(0);
   }
+  if (differ) return;
+  log(LogLevel::warning, images_->key() + ": all " + std::to_string(images_->size()) + " images are of class " +
+                             std::to_string(class_of(0)) + ", by which classes cannot be told apart");
 }
 
 void ImageSource::refuse_folder(std::uint64_t image) const {

@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "core/log.h"
 #include "tests/runtime/image_data.h"
 #include "tests/runtime/test_data.h"
 
@@ -276,6 +277,20 @@ TEST_F(ImageSamples, ClassesAreThoseThatAreNamed) {
   EXPECT_SAYS(unknown, "model.label_names");
   EXPECT_SAYS(bad_input([&] { class_of(0, {.height = 6, .width = 5, .classes = 1}); }),
               "dog/1.png: class 1 (folder \"dog\") is not below the number of classes, 1");
+}
+
+TEST_F(ImageSamples, ImagesOfOneClassAreWarnedOf) {
+  using Labels = std::vector<std::string>;
+  for (const Labels& labels : {Labels{"\x03", "\x03"}, Labels{"\x03", "\x04"}, Labels{"\x03"}}) {
+    data_.write("some.bin", cifar(labels));
+    const auto set = open_image_set({data_.path("some.bin")}, "data.train", "cifar10");
+    std::string said;
+    set_log_sink([&](LogLevel, std::string_view message) { said += message; });
+    ImageSource(set, {.height = 32, .width = 32});
+    set_log_sink({});
+    const bool warned = said.find("data.train: all 2 images are of class 3") != std::string::npos;
+    EXPECT_EQ(warned, labels == Labels({"\x03", "\x03"})) << said;
+  }
 }
 
 TEST_F(ImageSamples, RefusesWhatCannotBe) {

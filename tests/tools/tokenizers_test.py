@@ -304,6 +304,13 @@ class Tokenizers(unittest.TestCase):
         _, messages = self.train(*fresh(), "--set", 'data.tokenizer="bytes"')
         self.assertNotIn("another tokenizer", messages)
 
+    def test_a_chat_template_of_plain_text_is_warned_of(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
+        (self.work / "text").write_text(" ".join(TEXTS), newline="")
+        warning = f'{self.work / "text"}: has no conversations, for which data.template = "chatml" would be'
+        self.assertIn(warning, self.train("--set", 'data.template="chatml"')[1])
+        self.assertNotIn("has no conversations", self.train()[1])
+
     def test_a_damaged_cache_is_made_again(self):
         self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
         (self.work / "text").write_text(" ".join(TEXTS), newline="")
