@@ -56,6 +56,15 @@ std::vector<std::string> owners_of(std::vector<std::string> names) {
   return names;
 }
 
+// Whether a step of the same minibatch has other last bits: its sums are in another order, or blocks rebuild their
+// inputs where they kept them.
+bool changes_bits(const Key& key, const Options& ours, const Options& saved) {
+  if (key.section == "device") return key.name == "tensor" || (key.name == "count" && ours.batch.parts == 0);
+  if (key.section != "transfer") return false;
+  return key.name == "vocabulary_chunk" ||
+         (key.name == "stash" && ours.model.reversible == "float" && ours.rebuilds_inputs() != saved.rebuilds_inputs());
+}
+
 Rule rule_of(const Key& key, const Options& ours, const Options& saved) {
   if (key.section == "model" && key.name == "blocks") {
     return owners_of(ours.model.block_names) == owners_of(saved.model.block_names) ? Rule::named : Rule::fixed;
@@ -75,6 +84,7 @@ Rule rule_of(const Key& key, const Options& ours, const Options& saved) {
   if (key.section == "lora" && key.name == "dropout") return Rule::named;
   // The schedule falls to its end there.
   if (key.section == "run" && key.name == "steps" && ours.schedule.kind != "constant") return Rule::told;
+  if (changes_bits(key, ours, saved)) return Rule::told;
   return is_one_of(key.section, {"schedule", "precision", "batch"}) ? Rule::told : Rule::free;
 }
 

@@ -16,7 +16,7 @@ void check_keys(const std::vector<std::string>& allowed);
 // `folder`, made with the options `saved`; and, if `trains`, where a key of the model, the optimizer or the order of
 // the data has changed that is not in `allowed`. Returns what to tell people of the changes that it goes on with.
 // Not compared are keys that other checks look at (seed, data, adapters, what is trained) and those that change no bits
-// or that a run is free to change: its length, devices, transfers, validations, saves.
+// or that a run is free to change: its length, validations, saves.
 std::vector<std::string> check_changes(const Options& ours, const Options& saved, const std::filesystem::path& folder,
                                        bool trains, const std::vector<std::string>& allowed);
 

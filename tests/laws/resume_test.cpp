@@ -331,6 +331,46 @@ TEST(ResumeErrors, OtherSettings) {
             "");
 }
 
+// What a run that was going on with `before` is told of `after`, and the loss of its third step.
+std::pair<std::string, double> go_on(const Options& before, const Options& after) {
+  {
+    Trainer first(before);
+    first.step();
+    first.save();
+  }
+  Trainer trainer(after);
+  std::string said;
+  set_log_sink([&](LogLevel, std::string_view message) { said += message; });
+  trainer.resume(after.checkpoint.directory);
+  set_log_sink({});
+  trainer.step();
+  return {said, trainer.step().loss};
+}
+
+TEST(Resumed, WhatChangesTheLastBitsIsTold) {
+  struct Case {
+    const char *reversible, *assignment, *told;
+  };
+  for (const Case& each : {Case{"none", "transfer.vocabulary_chunk=5", "transfer.vocabulary_chunk = 5 (was 0)"},
+                           Case{"none", "device.count=3", "device.count = 3 (was 1)"},
+                           Case{"none", "transfer.stash=host", ""}, Case{"none", "device.execution=resident", ""},
+                           Case{"float", "transfer.stash=host", "transfer.stash = \"host\" (was \"auto\")"},
+                           Case{"fixed", "transfer.stash=host", ""}}) {
+    SCOPED_TRACE(std::string(each.reversible) + ", " + each.assignment);
+    const SmallRun run;
+    Options before = run.options();
+    before.model.reversible = each.reversible;
+    Options after = before;
+    set_option(after, each.assignment);
+    const auto [nothing, loss] = go_on(before, before);
+    EXPECT_EQ(nothing, "");
+    const auto [said, other_loss] = go_on(before, after);
+    EXPECT_EQ(said,
+              *each.told == 0 ? "" : std::string("going on with other settings than the checkpoint's: ") + each.told);
+    if (said.empty()) EXPECT_EQ(other_loss, loss);
+  }
+}
+
 TEST(ResumeErrors, SayWhatTheyAreAbout) {
   const SmallRun run;
   Trainer first(run.options());
