@@ -55,6 +55,7 @@ class PosixFileSystem final : public FileSystem {
   }
   int make_folder(const Path& folder) override { return mkdir(folder.c_str(), 0777); }
   int rename(const Path& from, const Path& to) override { return std::rename(from.c_str(), to.c_str()); }
+  int link(const Path& from, const Path& to) override { return ::link(from.c_str(), to.c_str()); }
   int remove(const Path& path) override { return std::remove(path.c_str()); }
 };
 

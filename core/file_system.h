@@ -45,7 +45,8 @@ class FileSystem {
   virtual int list(const Path& folder, std::vector<std::string>& names) = 0;
   virtual int make_folder(const Path& folder) = 0;
   virtual int rename(const Path& from, const Path& to) = 0;
-  virtual int remove(const Path& path) = 0;  // a file or an empty folder
+  virtual int link(const Path& from, const Path& to) = 0;  // `to`, which is not there, becomes a further name of a file
+  virtual int remove(const Path& path) = 0;                // a file or an empty folder
 };
 
 // The operating system's, unless a test has replaced it. Thread-safe.

@@ -13,7 +13,7 @@ namespace l2l {
 
 namespace {
 
-constexpr std::size_t kHashBuffer = 1 << 20;
+constexpr std::size_t kBuffer = 1 << 20;
 
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& what, int error = errno) {
   throw Error(path.string() + ": " + what + ": " + std::strerror(error));
@@ -115,7 +115,7 @@ std::string InputFile::text() const {
 
 std::uint64_t InputFile::hash(Bytes offset, Bytes length) const {
   Hash64 hash;
-  std::vector<std::byte> buffer(std::min<Bytes>(length, kHashBuffer));
+  std::vector<std::byte> buffer(std::min<Bytes>(length, kBuffer));
   while (length > 0) {
     const auto part = std::span(buffer).first(std::min<Bytes>(buffer.size(), length));
     read(offset, part);
@@ -173,6 +173,19 @@ void remove_folder(const std::filesystem::path& folder) {
   if (errno != ENOTEMPTY && errno != EEXIST) fail(folder, "cannot be removed");
   for (const std::filesystem::path& entry : list_folder(folder)) remove_folder(entry);
   if (file_system().remove(folder) != 0 && errno != ENOENT) fail(folder, "cannot be removed");
+}
+
+void link_or_copy(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (file_system().link(from, to) == 0) return;
+  const InputFile input(from);
+  OutputFile output(to);
+  std::vector<std::byte> buffer(std::min<Bytes>(input.bytes(), kBuffer));
+  for (Bytes offset = 0; offset < input.bytes(); offset += buffer.size()) {
+    const std::span part = std::span(buffer).first(std::min<Bytes>(buffer.size(), input.bytes() - offset));
+    input.read(offset, part);
+    output.write(part);
+  }
+  output.finish();
 }
 
 }  // namespace l2l

@@ -57,24 +57,26 @@ void replace(const fs::path& file, const std::string& text) {
 
 // Moves the best checkpoint of an earlier run out of the way.
 void set_aside(const fs::path& directory) {
-  std::error_code ignored;
-  if (!fs::exists(directory / kBest, ignored)) return;
+  if (!is_there(directory / kBest)) return;
   for (int i = 1;; ++i) {
     const fs::path aside = directory / ("earlier-best-" + std::to_string(i));
-    if (!fs::exists(aside, ignored)) return move_folder(directory / kBest, aside);
+    if (!is_there(aside)) return move_folder(directory / kBest, aside);
   }
 }
 
 // Ends what a kill has cut off in keep().
 void recover(const fs::path& directory) {
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+  if (!is_folder(directory)) return;
+  for (const fs::path& path : list_folder(directory)) {
+    const std::string name = path.filename().string();
     const bool old = name.starts_with(kOld);
     if (!old && !name.starts_with(kFresh)) continue;
-    std::error_code ignored;
-    if (old && !fs::exists(directory / kBest, ignored)) fs::rename(entry->path(), directory / kBest, ignored);
-    fs::remove_all(entry->path(), ignored);
+    if (old && !is_there(directory / kBest)) {
+      move_folder(path, directory / kBest);
+      continue;
+    }
+    sync_folder(directory);  // what has replaced it may not be on the disk yet
+    remove_folder(path);
   }
 }
 
@@ -93,17 +95,16 @@ BestCheckpoint::BestCheckpoint(const Options& options, std::uint64_t data_hash, 
     read(completed);
   } else if (writes_) {
     set_aside(directory_);
-    std::error_code ignored;
-    fs::remove(history_of(directory_), ignored);
+    remove_folder(history_of(directory_));
   }
 }
 
 void BestCheckpoint::read(std::int64_t completed) {
   const fs::path file = history_of(directory_);
-  std::error_code error;
-  if (!fs::exists(file, error)) return;
-  if (fs::file_size(file, error) > kMostBytes || error) throw CorruptFile(file.string(), "is too large");
-  const nlohmann::json json = parse_json(InputFile(file).text());
+  if (!is_there(file)) return;
+  const InputFile input(file);
+  if (input.bytes() > kMostBytes) throw CorruptFile(file.string(), "is too large");
+  const nlohmann::json json = parse_json(input.text());
   if (json.is_array()) {  // as earlier versions wrote it
     values_ = values_in(json, file, completed);
     return;
@@ -162,28 +163,24 @@ void BestCheckpoint::record() const {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const auto& [at, number] : values_) list.push_back({at, number});
   const nlohmann::ordered_json json = {{"metric", metric_}, {"data", data_}, {"validations", list}};
-  std::error_code ignored;
-  fs::create_directories(directory_, ignored);
+  make_folders(directory_);
   replace(history_of(directory_), json_text(json) + "\n");
 }
 
-// Links to its files, which are never changed, cost no room; where a file system has none, copies.
+// Links to its files, which are never changed, cost no room; where a file system has none, copies. At every moment the
+// old or the new one is on the disk, whole.
 void BestCheckpoint::keep(const fs::path& folder) const {
   if (!writes_) return;
   const std::string pid = std::to_string(getpid());
   const fs::path place = directory_ / kBest, fresh = directory_ / (kFresh + pid), old = directory_ / (kOld + pid);
-  std::error_code error;
-  fs::remove_all(fresh, error);
-  fs::create_directory(fresh, error);
-  for (const fs::path& file : list_folder(folder)) {
-    const fs::path to = fresh / file.filename();
-    fs::create_hard_link(file, to, error);
-    if (error) fs::copy_file(file, to, error);
-    if (error) throw Error(to.string() + ": cannot be written: " + error.message());
-  }
-  if (fs::exists(place)) move_folder(place, old);
+  remove_folder(fresh);
+  make_folder(fresh);
+  for (const fs::path& file : list_folder(folder)) link_or_copy(file, fresh / file.filename());
+  sync_folder(fresh);
+  if (is_there(place)) move_folder(place, old);
   move_folder(fresh, place);
-  fs::remove_all(old, error);
+  sync_folder(directory_);
+  remove_folder(old);
 }
 
 bool BestCheckpoint::exhausted() const {

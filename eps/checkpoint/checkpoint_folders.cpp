@@ -143,6 +143,8 @@ std::filesystem::path publish(const std::filesystem::path& directory, const std:
     if (is_there(old)) {  // a process was killed here: `target` may not be on the disk yet
       sync_folder(directory);
       discard(old);
+      if (is_there(old))
+        throw Error(old.string() + ": is being read by another program; save again when that has ended");
     }
     move_folder(target, old);
   }

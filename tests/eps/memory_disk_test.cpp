@@ -55,6 +55,7 @@ class Transcript {
   }
   void make_folder(const char* folder) { note("make", disk_.make_folder(root_ / folder)); }
   void rename(const char* from, const char* to) { note("rename", disk_.rename(root_ / from, root_ / to)); }
+  void link(const char* from, const char* to) { note("link", disk_.link(root_ / from, root_ / to)); }
   void remove(const char* path) { note("remove", disk_.remove(root_ / path)); }
 
   const std::vector<std::string>& lines() const { return lines_; }
@@ -115,6 +116,15 @@ std::vector<std::string> transcript(FileSystem& disk, const Path& root) {
   t.write("b/other", "12345");
   t.rename("b/other", "b/file");
   t.read("b/file", 9);
+  t.link("b/file", "b/file");
+  t.link("none", "b/none");
+  t.link("b", "d/b");
+  t.link("b/file", "no/file");
+  t.link("b/file", "d/file");
+  t.write("b/file", "both");
+  t.remove("d/x");
+  t.list("d");
+  t.read("d/file", 9);
   t.remove("b");
   t.remove("none");
   t.remove("b/file");

@@ -12,28 +12,14 @@ namespace l2l::eps {
 namespace {
 
 using ::l2l::eps::testing::CrashScenario;
-using ::l2l::testing::Fate;
+using ::l2l::testing::losses_after;
 using ::l2l::testing::PowerLoss;
-
-constexpr int kRandomLosses = 6;
-
-// Everything that may have become of what was not synced.
-std::vector<PowerLoss> losses(std::size_t operations) {
-  std::vector<PowerLoss> all = {{operations, Fate::lost, Fate::lost},
-                                {operations, Fate::kept, Fate::kept},
-                                {operations, Fate::kept, Fate::lost},
-                                {operations, Fate::kept, Fate::garbage},
-                                {operations, Fate::lost, Fate::kept}};
-  for (int i = 0; i < kRandomLosses; ++i)
-    all.push_back({operations, Fate::random, Fate::random, operations * 1000 + static_cast<std::uint64_t>(i)});
-  return all;
-}
 
 // The first one that a loss of power after operation `from` or later causes; empty when there is none.
 std::string first_problem(const CrashScenario& scenario, std::size_t from, std::optional<std::size_t> ignored_sync = {},
                           std::size_t* crashes = nullptr) {
   for (std::size_t operations = from; operations <= scenario.disk().operations(); ++operations) {
-    for (PowerLoss loss : losses(operations)) {
+    for (PowerLoss loss : losses_after(operations)) {
       loss.ignored_sync = ignored_sync;
       if (crashes != nullptr) ++*crashes;
       const std::string problem = scenario.problem(loss);

@@ -64,6 +64,7 @@ class FilesInMemory final : public FileSystem {
   int list(const Path& /*folder*/, std::vector<std::string>& /*names*/) override { return refuse(ENOENT); }
   int make_folder(const Path& /*folder*/) override { return refuse(EROFS); }
   int rename(const Path& /*from*/, const Path& /*to*/) override { return refuse(EROFS); }
+  int link(const Path& /*from*/, const Path& /*to*/) override { return refuse(EROFS); }
   int remove(const Path& /*path*/) override { return refuse(EROFS); }
 
  private:

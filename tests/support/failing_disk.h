@@ -51,6 +51,7 @@ class FailingDisk final : public FileSystem {
   }
   int make_folder(const Path& folder) override { return fails("make_folder") ? -1 : disk_.make_folder(folder); }
   int rename(const Path& from, const Path& to) override { return fails("rename") ? -1 : disk_.rename(from, to); }
+  int link(const Path& from, const Path& to) override { return fails("link") ? -1 : disk_.link(from, to); }
   int remove(const Path& path) override { return fails("remove") ? -1 : disk_.remove(path); }
 
  private:

@@ -31,6 +31,7 @@ class LockedDisk : public FileSystem {
   int list(const Path& folder, std::vector<std::string>& names) override { return locked().disk.list(folder, names); }
   int make_folder(const Path& folder) override { return locked().disk.make_folder(folder); }
   int rename(const Path& from, const Path& to) override { return locked().disk.rename(from, to); }
+  int link(const Path& from, const Path& to) override { return locked().disk.link(from, to); }
   int remove(const Path& path) override { return locked().disk.remove(path); }
 
  private:

@@ -94,6 +94,18 @@ class MemoryDisk::Replay {
   std::vector<Content> nodes_;
 };
 
+std::vector<PowerLoss> losses_after(std::size_t operations) {
+  constexpr int kRandomLosses = 6;
+  std::vector<PowerLoss> all = {{operations, Fate::lost, Fate::lost},
+                                {operations, Fate::kept, Fate::kept},
+                                {operations, Fate::kept, Fate::lost},
+                                {operations, Fate::kept, Fate::garbage},
+                                {operations, Fate::lost, Fate::kept}};
+  for (int i = 0; i < kRandomLosses; ++i)
+    all.push_back({operations, Fate::random, Fate::random, operations * 1000 + static_cast<std::uint64_t>(i)});
+  return all;
+}
+
 MemoryDisk::MemoryDisk() : start_{{.folder = true, .data = {}, .entries = {}}}, nodes_(start_) {}
 
 MemoryDisk::MemoryDisk(const MemoryDisk& before, const PowerLoss& loss)
@@ -254,6 +266,18 @@ int MemoryDisk::rename(const Path& from, const Path& to) {
   record({.kind = Kind::entries,
           .entries = {{source.folder, source.name, kNone}, {target.folder, target.name, source.node}},
           .what = "rename " + from.string() + " to " + to.string()});
+  return 0;
+}
+
+int MemoryDisk::link(const Path& from, const Path& to) {
+  const Node node = find(from);
+  Place target;
+  if (node == kNone || !find_place(to, target)) return -1;
+  if (nodes_[node].folder) return fail(EPERM);
+  if (target.node != kNone) return fail(EEXIST);
+  record({.kind = Kind::entries,
+          .entries = {{target.folder, target.name, node}},
+          .what = "link " + from.string() + " as " + to.string()});
   return 0;
 }
 

@@ -30,6 +30,9 @@ struct PowerLoss {
   std::string to_string() const;
 };
 
+// After so many operations: everything that may have become of what was not synced.
+std::vector<PowerLoss> losses_after(std::size_t operations);
+
 // Thread-bound.
 class MemoryDisk final : public FileSystem {
  public:
@@ -53,6 +56,7 @@ class MemoryDisk final : public FileSystem {
   int list(const Path& folder, std::vector<std::string>& names) override;
   int make_folder(const Path& folder) override;
   int rename(const Path& from, const Path& to) override;
+  int link(const Path& from, const Path& to) override;
   int remove(const Path& path) override;
 
  private:
