@@ -5,6 +5,7 @@
 #include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
 #include "models/hub/adapter.h"
+#include "runtime/options/pretrained.h"
 
 namespace l2l::runtime {
 namespace {
@@ -16,11 +17,8 @@ std::vector<float> read_all(const formats::ShardedTensor& tensor) {
 }
 
 const std::filesystem::path& base_of(const Options& options) {
-  const std::filesystem::path& base = options.model.base;
-  if (std::filesystem::is_directory(base)) return base;
-  throw BadInput(
-      "model.base = \"" + base.string() +
-      "\": is not a directory; the frozen part of the model is there, and the checkpoint is of no use without");
+  require_base(options.model.base);
+  return options.model.base;
 }
 
 }  // namespace

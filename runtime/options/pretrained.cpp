@@ -129,22 +129,30 @@ Options with_pretrained_model(const Options& options) {
   return with_own_blocks(std::move(merged), options.model);
 }
 
+void require_base(const std::filesystem::path& base) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(base, ignored)) return;
+  throw BadInput("model.base = \"" + base.string() +
+                     "\": is not a directory; it had the frozen part of the model, without which a checkpoint of "
+                     "adapters is of no use. If it has moved, leave a symbolic link there, or, with l2l-train and "
+                     "l2l-eval, name where it is now with --set model.base=DIR",
+                 of_key("model.base"));
+}
+
 Options with_saved_model(Options options, const Options& saved) {
   if (options.model.pretrained.empty()) return options;
   ModelOptions model = saved.model;
   Options given = options;
   for (const Key& key : option_keys(given)) {
-    if (key.section == "model" && is_free(key.name) && is_set(options, full_name(key)))
-      copy_value(key.field, key.name, model);
+    if (key.section == "model" && is_set(options, full_name(key))) copy_value(key.field, key.name, model);
   }
   model.pretrained.clear();
   model.new_head = false;
-  model.base = saved.model.base;
   model.blocks = options.model.blocks;
   model.reserve = options.model.reserve;
   options.model = std::move(model);
   if (options.data.mask_token < 0) options.data.mask_token = saved.data.mask_token;
-  if (options.data.tokenizer == DataOptions().tokenizer) options.data.tokenizer = saved.data.tokenizer;
+  if (!is_set(options, "data.tokenizer")) options.data.tokenizer = saved.data.tokenizer;
   return options;
 }
 

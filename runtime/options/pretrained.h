@@ -14,7 +14,10 @@ inline constexpr std::int64_t kPretrainedSequence = 1024;
 Options with_pretrained_model(const Options& options);
 
 // The same for a run that goes on from a checkpoint, which was written with the options `saved` and has the model: its
-// directory is not needed.
+// directory is not needed. Keys of [model] that were set stay, for check_changes() to compare.
 Options with_saved_model(Options options, const Options& saved);
+
+// Throws BadInput where the directory of frozen parameters, model.base, is not there.
+void require_base(const std::filesystem::path& base);
 
 }  // namespace l2l::runtime

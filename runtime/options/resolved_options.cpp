@@ -189,7 +189,9 @@ void set_base(ResolvedOptions& options) {
   const bool frozen = adapts || !options.optimizer.train.empty();
   if (frozen && !options.weights.empty()) options.model.base = std::filesystem::absolute(options.weights);
   if (!frozen) options.model.base.clear();
-  if (adapts && options.weights.empty()) options.weights = options.model.base;
+  if (!adapts || !options.weights.empty() || options.model.base.empty()) return;
+  require_base(options.model.base);
+  options.weights = options.model.base;
 }
 
 // This process's place among those that were started; or, where it alone was, the first of those that are planned.

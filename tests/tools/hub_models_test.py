@@ -407,6 +407,37 @@ steps = 2
         self.assertIn("exceeds model.positions = 64",
                       run(TOOLS / "l2l-train", config, "--set", "model.sequence=65", "--quiet", status=2).stderr)
 
+    def test_keys_that_contradict_the_checkpoint_are_refused(self):
+        config = self.config("llama", "run", 1)
+        run(TOOLS / "l2l-train", config, "--quiet")
+        resume = (config, "--resume", self.work / "run", "--steps", 2, "--quiet")
+        for key, value, was, way_out in (("layers", 3, 2, "cannot go on with"), ("vocabulary", 500, "", "cannot go on with"),
+                                         ("rope_theta", 500.5, "", "--allow-change model.rope_theta"), ("norm_epsilon", 0.001, "", "--allow-change")):
+            refused = run(TOOLS / "l2l-train", *resume, "--set", f"model.{key}={value}", status=2).stderr
+            self.assertIn(f"model.{key} = {value} (was {was}", refused)
+            self.assertIn(way_out, refused)
+        refused = run(TOOLS / "l2l-train", *resume, "--set", "data.tokenizer=bytes", "--set", "data.format=text", status=2).stderr
+        self.assertIn('data.tokenizer = "bytes"', refused)
+        run(TOOLS / "l2l-train", *resume, "--set", "model.layers=2")
+
+    def test_a_base_that_has_moved(self):
+        config = self.config("llama", "run", 1)
+        adapters = (config, "--set", "lora.rank=2", "--quiet")
+        run(TOOLS / "l2l-train", *adapters)
+        base = pathlib.Path(config.read_text().split('pretrained = "')[1].split('"')[0])
+        moved = base.rename(base.parent / "moved")
+        resume = (*adapters, "--resume", self.work / "run", "--steps", 2)
+        sample = (TOOLS / "l2l-sample", self.work / "run", "--ids", "1,2", "--tokens", 1)
+        export = (TOOLS / "l2l-export", self.work / "run", self.work / "merged", "--merge", "--quiet")
+        for command in ((TOOLS / "l2l-train", *resume), (TOOLS / "l2l-train", *resume, "--dry-run"), sample, export):
+            refused = run(*command, status=2).stderr
+            self.assertIn(f'model.base = "{base}": is not a directory', refused)
+            self.assertIn("leave a symbolic link", refused)
+        run(TOOLS / "l2l-train", *resume, "--set", f"model.base={moved}")
+        base.symlink_to(moved)
+        run(*sample)
+        run(*export)
+
     def test_a_checkpoint_is_a_model_directory(self):
         config = self.config("gemma3", "run", 2)
         (self.work / "carried").mkdir()
