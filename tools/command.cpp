@@ -86,6 +86,7 @@ std::string refusal_of(const std::string& text, const Rules& rules) {
   if constexpr (std::is_arithmetic_v<Element>) {
     return refusal_of_number<Element>(text, rules);
   } else {
+    if (text.empty()) return "must not be empty";  // as of a shell's variable that is not set
     const bool fits = rules.one_of.empty() || std::count(rules.one_of.begin(), rules.one_of.end(), text) > 0;
     return fits ? "" : text + " is none of " + joined(rules.one_of, ", ");
   }

@@ -14,6 +14,7 @@
 #include "runtime/options/option_paths.h"
 #include "tools/command.h"
 #include "tools/model_argument.h"
+#include "tools/output_file.h"
 
 namespace l2l::tools {
 namespace {
@@ -68,6 +69,10 @@ void check(const Arguments& arguments) {
   if (arguments.data.empty() && arguments.tokens.empty()) throw BadInput("nothing to do: give --data or --tokens");
   if (arguments.tokens.empty() && writes) throw BadInput("--logits, --hidden and --pooled need --tokens");
   if (!arguments.tokens.empty() && !writes) throw BadInput("--tokens needs --logits, --hidden or --pooled");
+  const std::vector<NamedFile> files = {
+      {"--logits", arguments.logits}, {"--hidden", arguments.hidden}, {"--pooled", arguments.pooled}};
+  for (const auto& [option, path] : files) check_ours(path, option, is_npy);
+  check_apart(files);
 }
 
 int evaluate(const Arguments& arguments) {

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <map>
 
 #include "base/json.h"
 #include "l2l/errors.h"
@@ -32,6 +33,8 @@ bool is_metrics(std::string_view beginning) {
 
 bool is_trace(std::string_view beginning) { return beginning.starts_with("{\"displayTimeUnit\":"); }
 
+bool is_npy(std::string_view beginning) { return beginning.starts_with("\x93NUMPY"); }
+
 void check_ours(const fs::path& path, const std::string& option, IsOurs ours) {
   if (path.empty()) return;
   std::error_code error;
@@ -45,6 +48,17 @@ void check_ours(const fs::path& path, const std::string& option, IsOurs ours) {
   if (!beginning.empty() && !ours(beginning)) {
     throw BadInput(option + " " + path.string() +
                    ": is there already and is no file that this option wrote; name another file, or move it away");
+  }
+}
+
+void check_apart(const std::vector<NamedFile>& files) {
+  std::error_code ignored;
+  std::map<fs::path, std::string> option_of;
+  for (const auto& [option, path] : files) {
+    if (path.empty() || (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored))) continue;
+    const auto [first, is_new] = option_of.emplace(fs::weakly_canonical(fs::absolute(path), ignored), option);
+    if (is_new) continue;
+    throw BadInput(option + " " + path.string() + ": is the file of " + first->second + ", too; name another one");
   }
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace l2l::tools {
 
@@ -13,10 +14,17 @@ inline constexpr std::size_t kBeginning = 4096;
 
 bool is_metrics(std::string_view beginning);  // of l2l-train --metrics
 bool is_trace(std::string_view beginning);    // of --trace
+bool is_npy(std::string_view beginning);      // of l2l-eval --logits, --hidden, --pooled
 
 // Throws BadInput, naming `option`, where a file stands at `path` that is neither empty nor ours, or none can be
 // written. Pipes and devices pass. Changes nothing.
 void check_ours(const std::filesystem::path& path, const std::string& option, IsOurs ours);
+struct NamedFile {
+  std::string option;
+  std::filesystem::path path;
+};
+// Throws BadInput, naming both options, where two of the files are one. An empty path, pipes and devices pass.
+void check_apart(const std::vector<NamedFile>& files);
 // Throws BadInput, naming `option`, where no folder is at `path` and none can be made, or where no file can be made in
 // it. An empty path passes. Changes nothing.
 void check_folder(const std::filesystem::path& path, const std::string& option);

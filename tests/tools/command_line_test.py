@@ -51,6 +51,11 @@ class Mistakes(unittest.TestCase):
         self.refused("l2l-bench", "step", saying="CONFIG is required; see l2l-bench step --help")
         self.refused("l2l-train", "one", "two", saying="two: one argument too many; see l2l-train --help")
 
+    def test_empty_values_are_refused(self):
+        for name, *arguments in (("--resume", "run.toml", "--resume", ""), ("--metrics", "run.toml", "--metrics", ""),
+                                 ("--set", "run.toml", "--set", ""), ("CONFIG", "")):
+            self.refused("l2l-train", *arguments, saying=f"{name}: must not be empty; see l2l-train --help")
+
     def test_bounds_are_named_shortly(self):
         bounds = [("l2l-sample", "--top-p", "1.5", "must be in [0, 1]"), ("l2l-sample", "--top-k", "-1", "must not be negative"),
                   ("l2l-sample", "--temperature", "nan", "is no finite number"), ("l2l-eval", "--sequence", "0", "must be at least 1"),

@@ -295,6 +295,42 @@ class OperatorTest(unittest.TestCase):
                 self.assertEqual((self.path / name).read_bytes(), before)
         self.run_to_end("--metrics", "/dev/null")
 
+    def test_outputs_are_different_files(self):
+        for trace in ("m.jsonl", "./m.jsonl"):
+            _, err = self.run_to_end("--trace", trace, status=2)
+            self.assertIn(f"--trace {trace}: is the file of --metrics, too", err)
+        self.run_to_end("--metrics", "/dev/null", "--trace", "/dev/null")
+
+    def test_metrics_are_one_runs(self):
+        first = self.start(*SLOW)
+        self.wait_for(self.steps, first)
+        for more in ((), ("--dry-run",)):
+            _, err = self.run_to_end("--set", "checkpoint.directory=other", *more, status=2)
+            self.assertIn("m.jsonl: another run is writing to it", err)
+        self.assertFalse((self.path / "m.jsonl.earlier-1").exists())
+        first.kill()
+        first.communicate()
+        self.run_to_end("--set", "checkpoint.directory=other")
+
+    def test_evaluation_writes_over_what_is_its_own_alone(self):
+        self.run_to_end()
+        (self.path / "ids").write_text("1 2 3")
+
+        def evaluate(*arguments, status=0):
+            done = subprocess.run([TOOLS / "l2l-eval", "checkpoints/run", "--tokens", "ids", *arguments], cwd=self.path,
+                                  capture_output=True, text=True, timeout=100)
+            self.assertEqual(done.returncode, status, done.stderr)
+            return done.stderr
+
+        evaluate("--logits", "l.npy", "--hidden", "h.npy")
+        evaluate("--logits", "h.npy", "--hidden", "l.npy")
+        for option in ("--logits", "--hidden"):
+            for name in ("ids", "text", "checkpoints/run/step-00000004/config.json"):
+                before = (self.path / name).read_bytes()
+                self.assertIn(f"{option} {name}: is there already", evaluate(option, name, status=2))
+                self.assertEqual((self.path / name).read_bytes(), before)
+        self.assertIn("--hidden ./l.npy: is the file of --logits, too", evaluate("--logits", "l.npy", "--hidden", "./l.npy", status=2))
+
     def test_no_tool_writes_over_what_is_not_its_own(self):
         (self.path / "p.csv").write_text("id,lower,upper,size\na,0,2,64\nb,1,3,64\n")
         for tool, arguments, option, name in (

@@ -1,5 +1,9 @@
 #include "tools/train/metrics_file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -26,6 +30,19 @@ std::uintmax_t bytes_until(const std::filesystem::path& path, std::int64_t compl
   return bytes;
 }
 
+// A descriptor of a regular file, locked until it is closed; -1 where there is none, or its file system has no locks.
+// Throws BadInput where another run has locked it.
+int lock(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return -1;
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0 || flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  const bool in_use = errno == EWOULDBLOCK;
+  close(descriptor);
+  if (!in_use) return -1;
+  throw BadInput(std::string(kOption) + " " + path.string() + ": another run is writing to it; name another file");
+}
+
 // What stays of an earlier file.
 void prepare_file(const std::filesystem::path& path, std::int64_t completed) {
   if (completed == 0) return make_room(path, kOption, is_metrics);
@@ -40,9 +57,20 @@ void prepare_file(const std::filesystem::path& path, std::int64_t completed) {
 
 MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t completed) : path_(std::move(path)) {
   if (path_.empty()) return;
+  check_unused(path_);
   prepare_file(path_, completed);
   file_.open(path_, std::ios::app);
   if (!file_) throw BadInput(std::string(kOption) + " " + path_.string() + ": cannot be written");
+  lock_ = lock(path_);
+}
+
+MetricsFile::~MetricsFile() {
+  if (lock_ >= 0) close(lock_);
+}
+
+void MetricsFile::check_unused(const std::filesystem::path& path) {
+  const int descriptor = lock(path);
+  if (descriptor >= 0) close(descriptor);
 }
 
 bool MetricsFile::add(const StepReport& report) { return add(to_json(report)); }

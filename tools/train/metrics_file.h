@@ -17,6 +17,13 @@ class MetricsFile {
   // appends, and cuts off the lines of later steps, which it repeats. An empty path writes nothing. Throws BadInput,
   // also where the file is no metrics file.
   MetricsFile(std::filesystem::path path, std::int64_t completed);
+  ~MetricsFile();
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+
+  // Throws BadInput where a run that still goes on writes to it.
+  static void check_unused(const std::filesystem::path& path);
+
   // False when it cannot be written: the run is then to be saved before failure() is thrown.
   bool add(const StepReport& report);
   bool add(std::int64_t step, const Evaluation& validation);
@@ -29,6 +36,7 @@ class MetricsFile {
   bool add(const std::string& line);
 
   const std::filesystem::path path_;
+  int lock_ = -1;  // a descriptor of the file, which is locked as long as it is open
   std::ofstream file_;
   std::string failure_;
 };

@@ -82,6 +82,8 @@ void Run::check_outputs() const {
   check_folder(options_.run.tensorboard, "run.tensorboard");
   check_file(arguments_.metrics, "--metrics", is_metrics);
   check_file(arguments_.trace, "--trace", is_trace);
+  check_apart({{"--metrics", arguments_.metrics}, {"--trace", arguments_.trace}});
+  if (!arguments_.metrics.empty()) MetricsFile::check_unused(arguments_.metrics);
 }
 
 int Run::run() {
