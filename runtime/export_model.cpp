@@ -154,6 +154,11 @@ void export_model(const std::filesystem::path& source, const std::filesystem::pa
   const std::filesystem::path folder = runtime::sound_export_folder(source);
   const eps::ReadLock lock(folder);
   const Options options = runtime::exported_options(folder);
+  if (options.model.reversible != "none") {
+    log(LogLevel::warning, folder.string() + ": model.reversible = \"" + options.model.reversible +
+                               "\": other programs have these parameters in plain blocks, which compute something "
+                               "else; evaluate, sample and go on from the checkpoint");
+  }
   if (settings.merge && options.lora.rank == 0) throw BadInput(source.string() + ": has no adapters to merge");
   std::optional<Export> model;
   if (options.lora.rank == 0 || settings.merge) model.emplace(folder, dtype);

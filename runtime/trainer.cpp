@@ -180,6 +180,7 @@ runtime::Engine& Trainer::Implementation::running(const LoadProgress& loading) {
     try {
       start(loading);
     } catch (...) {
+      stop();
       rethrow_with_limits();
     }
     requests.check_aborted();
@@ -206,6 +207,14 @@ void Trainer::Implementation::start(const LoadProgress& loading) {
   checkpoints.emplace(engine->store(), gather ? &*gather : nullptr);
   memory_share = runtime::MemoryShare(prediction.memory_gb_per_second);
   if (watchdog) watchdog->set_limits(*hang_limits(visit(prediction.step_ms)));
+}
+
+void Trainer::Implementation::stop() {
+  checkpoints.reset();
+  gather.reset();
+  requests.disconnect();
+  engine.reset();
+  reader.reset();
 }
 
 StepPrediction Trainer::Implementation::predict(runtime::MeasuringSession* session) const {

@@ -62,6 +62,8 @@ struct Trainer::Implementation {
   runtime::Engine& running(const LoadProgress& loading = {});
   // Makes all threads, and allocates all that a run needs.
   void start(const LoadProgress& loading);
+  // Undoes start(), also half of it.
+  void stop();
   // By what is known of the machine, and what is measured in `session`, unless it is null.
   StepPrediction predict(runtime::MeasuringSession* session) const;
 

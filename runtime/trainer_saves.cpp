@@ -152,7 +152,7 @@ void Trainer::check_checkpoint_directory() const {
   if (options().checkpoint.directory.empty()) return;
   self.ranks.together([&] {
     if (!self.writes()) return;
-    eps::check_unlocked(options().checkpoint.directory);
+    if (!self.lock) eps::check_unlocked(options().checkpoint.directory);
     self.check_room(eps::DirectoryUse::look);
   });
   self.check_seen_by_all(eps::DirectoryUse::look);

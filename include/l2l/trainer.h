@@ -186,9 +186,9 @@ enum class ParameterPart : std::uint8_t { value, moment1, moment2 };
 class L2L_API Trainer {
  public:
   // Validates the options, reads what data there are, and plans device and host memory. Throws BadInput, or OutOfMemory
-  // when the plan does not fit. Neither device memory nor parameter state is allocated, and nothing is written. What
-  // recompute.policy = "auto" and recompute.budget choose by is what the calibration file knows of this machine
-  // (tune()), and estimates.
+  // when the plan does not fit. Neither device memory nor parameter state is allocated, and nothing is written but
+  // caches of tokens and hashes. What recompute.policy = "auto" and recompute.budget choose by is what the calibration
+  // file knows of this machine (tune()), and estimates.
   explicit Trainer(Options options);
   // The same, but figures that those two miss are measured first, as `measuring` says, and kept in the calibration
   // file. Where that is thorough, small models are trained, too, since only running them tells close choices apart.
@@ -264,9 +264,9 @@ class L2L_API Trainer {
   void request_stop();
   // From any thread: run() saves after the step in progress, beside later steps.
   void request_save();
-  // From any thread: the call in progress, and every later one, throws Aborted. It does so within a layer's visit of
-  // the device; of resident execution, within a step; while a file is read or written, after that. Then only
-  // destruction is allowed. Nothing more is saved, and the newest checkpoint stands.
+  // From any thread: the call in progress, and every later one that uses the model, throws Aborted. It does so within a
+  // layer's visit of the device; of resident execution, within a step; while a file is read or written, after that.
+  // Then only destruction is allowed. Nothing more is saved, and the newest checkpoint stands.
   void abort();
   std::int64_t completed_steps() const;
   // Which of the processes that train together this is (distributed.kind), and how many there are. All of them make the
@@ -310,7 +310,8 @@ class L2L_API Trainer {
   // written while later steps run, without a copy of the state (each layer is written before its next update), and
   // appears atomically. Its folder is also a Hugging Face model directory. Waits for an earlier checkpoint that is
   // still being written, and throws its failure. A checkpoint that was started is finished even when a later step
-  // fails; the destructor waits for it. Throws BadInput when no directory is set.
+  // fails, unless weights of it still wait for an update that then never comes; the destructor waits for it. Throws
+  // BadInput when no directory is set.
   void start_save();
   // Whether a checkpoint is being written.
   bool saving() const;

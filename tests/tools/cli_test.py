@@ -422,6 +422,8 @@ class Cli(ToolTest):
                 self.assertEqual(list(line), METRICS + more)
             out, _ = self.run_tool("l2l-sample", mode, "--prompt", "the ", "--tokens", "5", "--temperature", "0")
             self.assertTrue(out.startswith("the ") and len(out) > len("the \n"))
+            _, err = self.run_tool("l2l-export", mode, mode + "-plain", "--quiet")
+            self.assertIn("plain blocks, which compute something else", err)
         self.refused("run.toml", "--set", "model.reversible=fixed", "--set", "model.architecture=bert",
                      "--set", "model.vocabulary=264", names=["model.reversible", "cannot be undone"])
 
