@@ -15,6 +15,7 @@
 #include "tools/command.h"
 #include "tools/model_argument.h"
 #include "tools/output_file.h"
+#include "tools/progress.h"
 
 namespace l2l::tools {
 namespace {
@@ -97,6 +98,7 @@ int evaluate(const Arguments& arguments) {
   if (!arguments.data.empty()) {
     const Evaluation evaluation = trainer.evaluate().value();
     const std::string& head = trainer.options().model.head;
+    if (!std::isfinite(evaluation.loss)) print_message("warning: the loss is not finite");
     result["loss"] = evaluation.loss;
     if (head == "language") result["perplexity"] = std::exp(evaluation.loss);
     result[head == "language" || head == "tokens" ? "tokens" : "samples"] = evaluation.tokens;

@@ -61,10 +61,13 @@ fs::path cache_folder() {
 std::string file_facts(const fs::path& file) {
   struct stat status {};
   if (stat(file.c_str(), &status) != 0) throw BadInput(file.string() + ": cannot be examined");
+  const auto text_of = [](const timespec& time) {
+    return std::to_string(time.tv_sec) + "." + std::to_string(time.tv_nsec);
+  };
   std::error_code ignored;
-  return fs::canonical(file, ignored).string() + " " + std::to_string(status.st_size) + " " +
-         std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec) + " " +
-         std::to_string(status.st_ino);
+  // Programs may set st_mtim as they like, but not st_ctim.
+  return fs::canonical(file, ignored).string() + " " + std::to_string(status.st_size) + " " + text_of(status.st_mtim) +
+         " " + text_of(status.st_ctim) + " " + std::to_string(status.st_ino);
 }
 
 std::uint64_t remembered_hash(const std::string& facts, const std::function<std::uint64_t()>& compute) {

@@ -14,7 +14,7 @@ namespace l2l::runtime {
 // Empty: neither variable is set.
 std::filesystem::path cache_folder();
 
-// Canonical name, size and time of a file, in one line.
+// Canonical name, size and times of change of a file, in one line.
 std::string file_facts(const std::filesystem::path& file);
 
 // What `compute` returned when it was called for the same `facts` before; else calls it and remembers. Where the cache

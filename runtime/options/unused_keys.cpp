@@ -44,6 +44,10 @@ std::vector<std::string> unused_keys(const ResolvedOptions& options) {
     if (!unused || value_of(options, key) == value_of(Options(), key)) continue;
     lines.push_back(named(key) + " has no effect with " + named(other));
   }
+  if (options.schedule.warmup_steps > options.run.steps) {
+    lines.push_back(named("optimizer.learning_rate") + " is not reached: the run ends within the warm-up, with " +
+                    named("run.steps") + " and " + named("schedule.warmup_steps"));
+  }
   return lines;
 }
 

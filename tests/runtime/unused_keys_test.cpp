@@ -40,6 +40,9 @@ TEST_F(UnusedKeys, AreNamedWithWhatMakesThemSo) {
   EXPECT_EQ(of({"precision.loss_scale_growth=10"}).size(), 1u);
   EXPECT_EQ(of({"precision.loss_scale_growth=10", "precision.compute=fp16", "precision.loss_scale=8"}),
             Lines{"precision.loss_scale_growth = 10 has no effect with precision.loss_scale = 8.0"});
+  EXPECT_EQ(of({"run.steps=6", "schedule.warmup_steps=7"}),
+            Lines{"optimizer.learning_rate = 0.001 is not reached: the run ends within the warm-up, with run.steps = 6 "
+                  "and schedule.warmup_steps = 7"});
   EXPECT_EQ(of({"data.buckets=2"}), Lines{"data.buckets = 2 has no effect with data.samples = \"stream\""});
 }
 
@@ -53,6 +56,7 @@ TEST_F(UnusedKeys, AreNoneWhereTheyAreUsed) {
   EXPECT_EQ(of({"model.attention=core", "recompute.policy=selective"}), Lines());
   EXPECT_EQ(of({"precision.compute=fp16", "precision.loss_scale_growth=10"}), Lines());
   EXPECT_EQ(of({"data.samples=padded", "data.buckets=2"}), Lines());
+  EXPECT_EQ(of({"run.steps=6", "schedule.warmup_steps=6"}), Lines());
 }
 
 // What a run of to_toml()'s own makes sets every key, to its default or not.

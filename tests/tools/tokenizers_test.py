@@ -328,6 +328,19 @@ class Tokenizers(unittest.TestCase):
                 self.assertEqual(json.loads(out.splitlines()[-1])["weights_hash"], json.loads(expected)["weights_hash"])
                 self.assertEqual({file: file.read_bytes() for file in folder.iterdir()}, whole)
 
+    def test_tokens_follow_a_text_whose_time_was_set_back(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
+        text, hashes = self.work / "text", set()
+        for letters in ("abc", "abd"):
+            before = text.stat() if text.exists() else None
+            with open(text, "r+" if before else "w") as file:
+                file.write(" ".join([letters] * 500))
+            if before:
+                os.utime(text, ns=(before.st_atime_ns, before.st_mtime_ns))
+            out, _ = self.train("--set", f'checkpoint.directory="{self.work / letters}"')
+            hashes.add(json.loads(out.splitlines()[-1])["weights_hash"])
+        self.assertEqual(len(hashes), 2)
+
     def test_tokens_follow_the_settings_beside_the_tokenizer(self):
         self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
         (self.work / "text").write_text(" ".join(TEXTS), newline="")
