@@ -5,10 +5,19 @@
 namespace l2l::runtime {
 
 RelayThreads::RelayThreads(int devices, Failure& failure) : failure_(failure), begin_(devices), end_(devices) {
-  for (int device = 1; device < devices; ++device) threads_.emplace_back([this, device] { serve(device); });
+  int device = 1;
+  try {
+    for (; device < devices; ++device) threads_.emplace_back([this, device] { serve(device); });
+  } catch (...) {  // no more threads: those that run must be joined before the members go
+    for (; device < devices; ++device) begin_.arrive_and_drop();  // they wait for all
+    join();
+    throw;
+  }
 }
 
-RelayThreads::~RelayThreads() {
+RelayThreads::~RelayThreads() { join(); }
+
+void RelayThreads::join() {
   function_ = nullptr;
   begin_.arrive_and_wait();
   for (std::thread& thread : threads_) thread.join();

@@ -31,6 +31,7 @@ class RelayThreads {
   }
 
  private:
+  void join();
   void serve(int device);
   void perform(int device);
 
