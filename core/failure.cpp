@@ -4,6 +4,16 @@
 
 namespace l2l {
 
+std::string message_of_current_exception() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "what was thrown is no std::exception";
+  }
+}
+
 // Waits for a fail() that is running wakers, which hold the same lock.
 void Failure::Registration::Unregister::operator()(Failure* failure) const {
   const std::lock_guard lock(failure->mutex_);

@@ -8,8 +8,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 
 namespace l2l {
+
+// What the exception that is being handled says.
+std::string message_of_current_exception();
 
 // Thread-safe. Components that block register a waker, which makes their waiters check failed() again.
 class Failure {

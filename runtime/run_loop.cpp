@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "core/failure.h"
 #include "core/log.h"
 #include "core/scoped_flag.h"
 #include "l2l/errors.h"
@@ -46,6 +47,8 @@ RunLoop::RunLoop(Trainer& trainer, Ranks& ranks, RunRequests& requests, RunState
       since_(limits.since),
       state_(state) {}
 
+RunLoop::~RunLoop() { requests_.stop = false; }
+
 RunResult RunLoop::run() {
   trainer_.prepare();
   begin();
@@ -56,7 +59,6 @@ RunResult RunLoop::run() {
                 (saves_ ? ", saved in " + result_.checkpoint.string() : ""));
   }
   if (options_.data.has_validation() && !is_validated()) validate();
-  if (result_.end == RunEnd::stopped) requests_.stop = false;
   requests_.check_aborted();
   return std::move(result_);
 }
@@ -101,7 +103,13 @@ void RunLoop::train() {
 }
 
 void RunLoop::end_diverged(const NumericError& error) {
-  finish_save();
+  try {
+    finish_save();
+  } catch (const Aborted&) {
+    throw;
+  } catch (...) {
+    log(LogLevel::warning, "while the checkpoint begun before was finished: " + message_of_current_exception());
+  }
   const bool unsaved = result_.last && state_.newest.step != trainer_.completed_steps();
   if (!error.nothing_changed() || !unsaved || !saves_) throw error;
   throw NumericError(error.what() + ("; " + save_before_failure()), /*nothing_changed=*/true);
@@ -111,8 +119,8 @@ void RunLoop::end_diverged(const NumericError& error) {
 std::string RunLoop::save_before_failure() {
   try {
     return "step " + std::to_string(trainer_.completed_steps()) + " is now saved: " + save(SaveReason::end).string();
-  } catch (const Error& failure) {
-    return std::string("the steps before could not be saved: ") + failure.what();
+  } catch (...) {  // an observer may throw anything
+    return "the steps before could not be saved: " + message_of_current_exception();
   }
 }
 

@@ -39,6 +39,10 @@ class RunLoop {
   // The references must outlive this object.
   RunLoop(Trainer& trainer, Ranks& ranks, RunRequests& requests, RunState& state, RunObserver& observer,
           const RunLimits& limits);
+  // Uses up a request to stop, whether that has ended the run or not.
+  ~RunLoop();
+  RunLoop(const RunLoop&) = delete;
+  RunLoop& operator=(const RunLoop&) = delete;
 
   RunResult run();
 

@@ -260,7 +260,7 @@ class L2L_API Trainer {
   RunResult run(RunObserver& observer, const RunLimits& limits = {});
   RunResult run(const RunLimits& limits = {});
   // From any thread, also before run(): the step in progress is finished and saved, no validation begins or goes on,
-  // and run() returns. A request is used up by the run that it ends.
+  // and run() returns. A request is for one run, the one in progress or else the next, and used up however that ends.
   void request_stop();
   // From any thread: run() saves after the step in progress, beside later steps.
   void request_save();

@@ -7,6 +7,7 @@
 #include <exception>
 #include <string>
 
+#include "core/failure.h"
 #include "core/hash.h"
 #include "l2l/errors.h"
 #include "models/own_layers.h"
@@ -135,10 +136,8 @@ std::int64_t SourceSamples::ask(const SamplePosition& position, const SequenceVi
     return source_->read(position, sequence);
   } catch (const Error&) {
     throw;
-  } catch (const std::exception& error) {
-    std::throw_with_nested(Error(place_of(position) + ": " + error.what()));
   } catch (...) {
-    std::throw_with_nested(Error(place_of(position) + ": it threw what is no std::exception"));
+    std::throw_with_nested(Error(place_of(position) + ": " + message_of_current_exception()));
   }
 }
 

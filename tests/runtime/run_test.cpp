@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "l2l/log.h"
 #include "runtime/options/options_table.h"
 #include "tests/runtime/run_fixture.h"
 #include "tests/support/refusal.h"
@@ -210,6 +211,41 @@ TEST_F(Run, AStopBeforeTheFirstStepIsObeyedOnce) {
   result = trainer.run();
   EXPECT_EQ(result.end, RunEnd::steps);
   EXPECT_EQ(trainer.weights_hash(), hash_of(small()));
+}
+
+// A request that comes when the run no longer needs one is not left for the next.
+TEST_F(Run, AStopIsForOneRunHoweverThatEnds) {
+  struct Refusal {};
+  using Stop = std::function<void(Trainer&, Told&)>;
+  const std::vector<std::pair<const char*, Stop>> stops = {
+      {"the last step",
+       [](Trainer& trainer, Told& told) {
+         told.each = [&](const StepReport& report) {
+           if (report.step == 6) trainer.request_stop();
+         };
+       }},
+      {"the last validation",
+       [](Trainer& trainer, Told& told) { told.before_validation = [&](std::int64_t) { trainer.request_stop(); }; }},
+      {"a step that fails",
+       [](Trainer& trainer, Told& told) {
+         told.each = [&](const StepReport&) {
+           trainer.request_stop();
+           throw Refusal();
+         };
+       }},
+  };
+  for (const auto& [name, stop] : stops) {
+    SCOPED_TRACE(name);
+    Trainer trainer(small());
+    Told told;
+    stop(trainer, told);
+    try {
+      EXPECT_EQ(trainer.run(told).end, RunEnd::steps);
+    } catch (const Refusal&) {
+    }
+    EXPECT_EQ(trainer.run({.steps = 8}).end, RunEnd::steps);
+    EXPECT_EQ(trainer.completed_steps(), 8);
+  }
 }
 
 TEST_F(Run, WhatAnObserverThrowsEndsIt) {
@@ -467,13 +503,17 @@ TEST_F(Run, StepsBeforeALearningRateThatFailsAreSaved) {
   }
 }
 
-TEST_F(Run, ADivergenceKeepsItsClassWhereTheStepsBeforeAreSaved) {
-  Options options = small();
+// After the third step, with nothing changed by the fourth.
+Options diverging(Options options) {
   options.optimizer.clip = "global";
   options.optimizer.name = "sgd";
   options.optimizer.max_norm = 1e30;
   options.schedule = {.rate = [](std::int64_t step) { return step == 2 ? 1e30 : 1e-3; }};
-  Trainer trainer(options);
+  return options;
+}
+
+TEST_F(Run, ADivergenceKeepsItsClassWhereTheStepsBeforeAreSaved) {
+  Trainer trainer(diverging(small()));
   try {
     trainer.run();
     FAIL() << "goes on";
@@ -481,6 +521,39 @@ TEST_F(Run, ADivergenceKeepsItsClassWhereTheStepsBeforeAreSaved) {
     EXPECT_TRUE(error.nothing_changed());
     EXPECT_NE(std::string(error.what()).find("is now saved"), std::string::npos) << error.what();
   }
+}
+
+// What the observer throws while the steps before are saved does not hide why.
+TEST_F(Run, AStepsOwnErrorIsThrownWhateverTheObserverThrows) {
+  struct Refusal {};
+  struct Throwing : Told {
+    void saving(std::int64_t step, SaveReason reason) override {
+      if (reason == SaveReason::end) throw std::logic_error("no save at " + std::to_string(step));
+    }
+    void saved(const fs::path&) override { throw Refusal(); }
+  };
+  std::string said;
+  set_log_sink([&](LogLevel, std::string_view message) { said += message; });
+  {
+    Options options = small();
+    options.schedule = {.rate = [](std::int64_t step) { return step == 4 ? throw Refusal() : 1e-3; }};
+    Trainer trainer(options);
+    Throwing observer;
+    EXPECT_THROW(trainer.run(observer), Refusal);
+    EXPECT_NE(said.find("the steps before could not be saved: no save at 4"), std::string::npos) << said;
+  }
+  Options options = diverging(small());
+  {
+    Trainer trainer(options);
+    Throwing observer;
+    const std::string error = testing::refusal([&] { trainer.run(observer); });
+    EXPECT_NE(error.find("; the steps before could not be saved: no save at "), std::string::npos) << error;
+  }
+  options.checkpoint.every = 3;  // told of when the step has failed
+  Trainer trainer(options);
+  Throwing observer;
+  EXPECT_THROW(trainer.run(observer), NumericError);
+  set_log_sink({});
 }
 
 // What is read and written back leaves a run as it was; moments and values moved by hand into another run make it the
