@@ -143,7 +143,8 @@ std::vector<std::vector<std::int32_t>> generate(Engine& engine, const RunPlan& p
   const auto vocabulary = static_cast<std::size_t>(plan.model.vocabulary);
   std::vector<float> logits(texts.size() * vocabulary);
   NextLogits next(engine, plan, step, texts, options.tokens);
-  for (std::int64_t i = 0; i < options.tokens; ++i) {
+  const auto goes_on = [](const Text& text) { return !text.ended; };
+  for (std::int64_t i = 0; i < options.tokens && std::ranges::any_of(texts, goes_on); ++i) {
     next.find(texts, logits);
     for (std::size_t which = 0; which < texts.size(); ++which) {
       Text& text = texts[which];

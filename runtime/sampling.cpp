@@ -48,7 +48,7 @@ void check_sampling(const GenerateOptions& options) {
   const auto check = [](bool good, const char* field, const char* range) {
     if (!good) throw BadInput(std::string(field) + " must be " + range);
   };
-  check(options.tokens >= 0, "tokens", "at least 0");
+  check(options.tokens >= 0 && options.tokens <= (1 << 24), "tokens", "0 to 2^24");
   check(options.temperature >= 0 && std::isfinite(options.temperature), "temperature", "at least 0");
   check(options.top_k >= 0, "top_k", "at least 0");
   check(options.top_p > 0 && options.top_p <= 1, "top_p", "above 0 and at most 1");

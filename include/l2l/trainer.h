@@ -147,7 +147,7 @@ struct Measuring {
 L2L_API std::string machine_description();
 
 struct GenerateOptions {
-  std::int64_t tokens = 200;  // how many to sample
+  std::int64_t tokens = 200;  // how many to sample of a text that does not end before, 0 to 2^24
   double temperature = 0.8;   // divides the logits; 0: always the most probable token
   // The next token is one of the top_k most probable ones (0: of all), and of these one of the fewest whose
   // probabilities sum to top_p, in (0, 1]; as in transformers.

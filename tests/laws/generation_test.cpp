@@ -2,6 +2,7 @@
 // what it needs is in the contract.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <map>
 
@@ -223,6 +224,24 @@ TEST(Generation, TextsAreApart) {
     const auto end = std::min<std::ptrdiff_t>(stop - all[text].begin() + 1, text == 2 ? 3 : 9);
     EXPECT_EQ(stopped[text], Tokens(all[text].begin(), all[text].begin() + end)) << text;
   }
+}
+
+// That each text ends at once takes as long whatever is asked for.
+TEST(Generation, EndsWithTheLastText) {
+  Trainer trainer(options_of(families().at("llama")));
+  constexpr std::int64_t kPrompts = 400, kMost = 1 << 24;
+  trainer.reserve_generation({.prompts = kPrompts, .longest_prompt = 1, .tokens = 1});
+  const std::vector<Tokens> prompts(kPrompts, Tokens{1});
+  const auto seconds = [&](std::int64_t tokens) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto texts = trainer.generate_all(prompts, {.tokens = tokens}, [](auto, auto) { return false; });
+    EXPECT_EQ(texts.size(), prompts.size());
+    EXPECT_EQ(texts.back().size(), 1u);
+    EXPECT_TRUE(trainer.generate_all({}, {.tokens = tokens}).empty());
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  const double one = seconds(1);
+  EXPECT_LT(seconds(kMost), 10 * one + 1);
 }
 
 #ifdef L2L_FAULT_POINTS

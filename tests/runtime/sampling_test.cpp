@@ -55,8 +55,9 @@ TEST(Sampling, DrawsByProbability) {
 TEST(Sampling, RefusesWhatIsOutOfRange) {
   EXPECT_NO_THROW(check_sampling({}));
   for (const GenerateOptions& bad :
-       {GenerateOptions{.tokens = -1}, GenerateOptions{.temperature = -0.1}, GenerateOptions{.temperature = NAN},
-        GenerateOptions{.top_k = -1}, GenerateOptions{.top_p = 0}, GenerateOptions{.top_p = 1.1}}) {
+       {GenerateOptions{.tokens = -1}, GenerateOptions{.tokens = (1 << 24) + 1}, GenerateOptions{.temperature = -0.1},
+        GenerateOptions{.temperature = NAN}, GenerateOptions{.top_k = -1}, GenerateOptions{.top_p = 0},
+        GenerateOptions{.top_p = 1.1}}) {
     EXPECT_THROW(check_sampling(bad), BadInput);
   }
 }
