@@ -9,8 +9,7 @@
 namespace l2l {
 namespace {
 
-constexpr std::size_t kMaxParameters = 256;                   // per group: RngKey::op has 8 bits
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 34;  // per parameter: philox() counts blocks of 4 in 32 bits
+constexpr std::size_t kMaxParameters = 256;  // per group: RngKey::op has 8 bits
 
 std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 
@@ -35,7 +34,7 @@ void validate_group(const GroupSpec& group, std::set<std::string>& names) {
   for (const ParameterSpec& parameter : group.parameters) {
     const std::string what = where + ": parameter " + quoted(parameter.name);
     if (!names.insert(parameter.name).second) throw BadInput(what + " occurs twice");
-    if (parameter.shape.elements() > kMaxElements) throw BadInput(what + " has more than 2^34 elements");
+    if (parameter.shape.elements() > kMaxParameterElements) throw BadInput(what + " has more than 2^34 elements");
     end = check_range(parameter.offset, parameter.shape.elements(), end, group.elements, what);
   }
 }

@@ -20,6 +20,9 @@ namespace l2l {
 using LayerIndex = std::int32_t;  // position in the relay: embedding 0, blocks 1..N, head N + 1
 using GroupIndex = std::int32_t;
 
+constexpr std::uint32_t kFirstBlockId = 16;  // stable ids of groups and layers below it are those of other layers
+constexpr std::int64_t kMaxParameterElements = std::int64_t{1} << 34;  // philox() counts blocks of 4 in 32 bits
+
 enum class Initial : std::uint8_t { zeros, ones, normal, uniform };
 
 // What one device has of a parameter that is split over several: along `axis` of `whole`, these ranges of it, one

@@ -23,9 +23,9 @@ using compiler::GraphBuilder;
 using compiler::Region;
 using compiler::ValueId;
 
-// Stable ids of groups and layers. Those of blocks begin at 16, to leave room for other layers.
+// Stable ids of groups and layers that are no blocks.
 constexpr std::uint32_t kTableId = 0, kPositionsId = 1, kHeadId = 2, kEmbeddingNormId = 3, kHeadBiasId = 4,
-                        kHeadTableId = 5, kClassifierId = 6, kFirstBlockId = 16;
+                        kHeadTableId = 5, kClassifierId = 6;
 
 std::int64_t aligned(std::int64_t elements) {
   return static_cast<std::int64_t>(align_up(static_cast<Bytes>(elements), ParameterList::kAlignment));

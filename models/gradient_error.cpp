@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/checked.h"
 #include "l2l/errors.h"
 #include "l2l/testing.h"
 
@@ -115,12 +116,27 @@ class Probe {
 
 }  // namespace
 
+namespace {
+
+void check_numbers(std::int64_t rows, std::int64_t columns) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 31;
+  const auto all =
+      checked_multiply(static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), "gradient_error");
+  if (all > kMost) throw BadInput("gradient_error: " + std::to_string(all) + " numbers; they are 2^31 at most");
+}
+
+}  // namespace
+
 double gradient_error(const CustomOp& op, std::int64_t rows, std::int64_t columns, std::int64_t parameters,
                       std::uint64_t seed) {
   if (!op.forward || !op.backward) throw BadInput("custom op \"" + op.name + "\": forward or backward is missing");
   if (rows < 1 || columns < 1 || parameters < 0) throw BadInput("gradient_error: needs a row and a column");
-  if (op.result_columns && op.result_columns(columns) < 1) {
-    throw BadInput("custom op \"" + op.name + "\": makes no columns of " + std::to_string(columns));
+  check_numbers(rows, columns);
+  check_numbers(1, parameters);
+  if (op.result_columns) {
+    const std::int64_t results = op.result_columns(columns);
+    if (results < 1) throw BadInput("custom op \"" + op.name + "\": makes no columns of " + std::to_string(columns));
+    check_numbers(rows, results);
   }
   return Probe(op, rows, columns, parameters, seed).error();
 }

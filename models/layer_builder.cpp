@@ -48,22 +48,27 @@ Value LayerBuilder::matrix(const std::string& name, std::int64_t rows, std::int6
 }
 
 Value LayerBuilder::vector(const std::string& name, std::int64_t elements, Distribution initial) {
-  self_.declare(name, initial);
+  self_.declare(name, {elements}, initial);
   return self_.add(self_.weights.vector(name, elements, initial_of(initial), static_cast<float>(initial.scale)));
 }
 
 Value LayerBuilder::matrices(const std::vector<std::pair<std::string, std::int64_t>>& pieces, std::int64_t columns,
                              Distribution initial) {
   std::vector<models::LayerWeights::Piece> all;
+  std::string names;
+  std::int64_t all_rows = 0;
   for (const auto& [name, rows] : pieces) {
-    self_.declare(name, initial);
+    self_.declare(name, {rows, columns}, initial);
     all.push_back({name, rows});
+    names += (names.empty() ? "" : ", ") + name;
+    all_rows += rows;
   }
+  self_.require_dimension("parameters " + names, all_rows);
   return self_.add(self_.weights.joined_matrix(all, columns, initial_of(initial), static_cast<float>(initial.scale)));
 }
 
 Value LayerBuilder::statistic(const std::string& name, std::int64_t elements, Distribution initial, double share) {
-  self_.declare(name, initial);
+  self_.declare(name, {elements}, initial);
   if (!(share > 0 && share <= 1)) throw BadInput("statistic " + name + ": a share of " + std::to_string(share));
   if (initial.kind != Distribution::Kind::zeros && initial.kind != Distribution::Kind::ones) {
     throw BadInput("statistic " + name + ": begins at zeros or ones");
@@ -129,7 +134,10 @@ Value LayerBuilder::custom(Value x, std::shared_ptr<const CustomOp> op, std::opt
   if (parameters) inputs.push_back(self_.parameter(*parameters));
   const std::int64_t given = columns(x);
   compiler::Attributes attributes{.columns = op->result_columns ? op->result_columns(given) : given};
-  if (attributes.columns < 1) throw BadInput(what + "makes " + std::to_string(attributes.columns) + " columns");
+  if (attributes.columns < 1 || attributes.columns > self_.kMaxDimension) {
+    throw BadInput(what + "makes " + std::to_string(attributes.columns) + " columns; they are 1 to " +
+                   std::to_string(self_.kMaxDimension));
+  }
   if (op->draws) attributes.rng_op = self_.graph.next_rng_op();
   attributes.custom = {std::move(op)};
   return self_.like(x, self_.graph.apply(OpKind::custom, std::move(inputs), attributes));

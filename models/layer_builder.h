@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <initializer_list>
+#include <limits>
 #include <map>
 #include <set>
 
+#include "core/model_layout.h"
 #include "l2l/errors.h"
 #include "models/dimensions.h"
 #include "models/own_layers.h"
@@ -54,12 +57,21 @@ struct LayerBuilder::Implementation {
     return changed;
   }
 
-  void declare(const std::string& name, const Distribution& initial) {
+  static constexpr std::int64_t kMaxDimension = std::numeric_limits<std::int32_t>::max();  // as kernels count
+  static void require_dimension(const std::string& what, std::int64_t size) {
+    if (size >= 1 && size <= kMaxDimension) return;
+    throw BadInput(what + ": a dimension of " + std::to_string(size) + "; it is 1 to " + std::to_string(kMaxDimension));
+  }
+  void declare(const std::string& name, std::initializer_list<std::int64_t> shape, const Distribution& initial) {
     const auto allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.'; };
     if (name.empty() || !std::ranges::all_of(name, allowed)) {
       throw BadInput("parameter \"" + name + "\": a name has letters, digits, '_', '-' and '.'");
     }
     if (!names.insert(name).second) throw BadInput("parameter " + name + " is declared twice");
+    for (const std::int64_t size : shape) require_dimension("parameter " + name, size);
+    if (Shape(shape).elements() > kMaxParameterElements) {
+      throw BadInput("parameter " + name + " " + Shape(shape).to_string() + " has more than 2^34 elements");
+    }
     if (!std::isfinite(initial.scale) || initial.scale < 0) {
       throw BadInput("parameter " + name + ": begins with a scale of " + std::to_string(initial.scale) +
                      "; it is 0 or more");

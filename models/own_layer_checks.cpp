@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "core/model_layout.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
 #include "models/own_layers.h"
@@ -30,8 +31,12 @@ void check_tensors(const std::vector<TensorSpec>& specs, const std::string& key)
     if (spec.shape.size() > kMostDimensions) {
       throw BadInput(where + ": has more than " + std::to_string(kMostDimensions) + " dimensions");
     }
+    constexpr std::int64_t kMostElements = std::int64_t{1} << 34;
+    std::int64_t elements = 1;
     for (const std::int64_t size : spec.shape) {
       if (size < 1) throw BadInput(where + ": a dimension of " + std::to_string(size) + "; it is 1 or more");
+      if (size > kMostElements / elements) throw BadInput(where + ": has more than 2^34 elements");
+      elements *= size;
     }
     constexpr std::int64_t kMost = std::int64_t{1} << 31;
     const bool indices = spec.element == TensorSpec::Element::i32;
@@ -91,7 +96,7 @@ void check_reserve(const ModelOptions& model) {
 void check_layers(const ModelOptions& model) {
   const std::vector<Layer> layers = all_layers(model);
   const auto blocks = static_cast<std::ptrdiff_t>(model.blocks.size());
-  constexpr std::uint32_t kMostIds = (std::uint32_t{1} << 31) - 16;  // others than blocks have ids, too
+  constexpr std::uint32_t kMostIds = (std::uint32_t{1} << 31) - kFirstBlockId;  // others than blocks have ids, too
   std::set<std::uint32_t> ids;
   std::map<std::uint32_t, std::string> owners;  // types of layers that share with no other
   for (const Layer& layer : layers) {

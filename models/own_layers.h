@@ -12,7 +12,7 @@ namespace l2l::models {
 
 WordElement word_element(TensorSpec::Element element);
 std::string name_of(TensorSpec::Element element);  // "f32"; empty: there is no such type
-// Of one sample.
+// Of one sample; check_custom() bounds them.
 inline std::int64_t elements_of(const TensorSpec& spec) {
   std::int64_t elements = 1;
   for (const std::int64_t size : spec.shape) elements *= size;

@@ -80,7 +80,7 @@ struct CustomBackwardOnGpu : CustomOnGpu {
 struct CustomOp {
   std::string name;     // in messages, without spaces; ops of one name and version are taken for the same
   std::string version;  // not empty; another one wherever results differ
-  // Columns of y by those of x; empty: as many. Throws BadInput where it cannot take so many.
+  // Columns of y by those of x, 1 to 2^31 - 1; empty: as many. Throws BadInput where it cannot take so many.
   std::function<std::int64_t(std::int64_t columns)> result_columns = {};
   std::function<void(const CustomForward&)> forward = {};
   std::function<void(const CustomBackward&)> backward = {};

@@ -33,7 +33,7 @@ struct TensorSpec {
   // i32: indices. f32, f16, bf16 and u8 (0 to 255): numbers, which layers read rounded to precision.compute.
   enum class Element : std::uint8_t { f32, i32, u8, f16, bf16 };
   std::string name;
-  std::vector<std::int64_t> shape = {};  // of one sample: at most seven dimensions; none: one element
+  std::vector<std::int64_t> shape = {};  // of one sample: at most seven dimensions and 2^34 elements; none: one
   Element element = Element::f32;
   std::int64_t below = 0;  // of indices: they lie in [0, below); in targets also -1, which stands for none
 };
@@ -87,7 +87,8 @@ class L2L_API LayerBuilder {
 
   // Parameters. Matrices are subject to weight decay, vectors are not. What they begin with depends on the order in
   // which they are declared: declare each in a statement of its own, since the order of a call's arguments is the
-  // compiler's. Names have letters, digits, '_', '-' and '.', and occur once in a layer.
+  // compiler's. Names have letters, digits, '_', '-' and '.', and occur once in a layer. A dimension is 1 to 2^31 - 1,
+  // and a parameter has at most 2^34 elements.
   Value matrix(const std::string& name, std::int64_t rows, std::int64_t columns, Distribution initial);
   Value vector(const std::string& name, std::int64_t elements, Distribution initial);
   // Several matrices, by name and rows, as one [all rows, columns]: queries, keys and values in one

@@ -13,7 +13,7 @@ namespace l2l {
 // relative to the largest of them; the worse of both. All numbers are drawn from a normal distribution by `seed`. Right
 // gradients of smooth functions stay below 0.01; fp32 allows little less. Infinity where a number is not finite, or dx
 // or y is not written; rows come in two calls, and dparameters hold numbers before. Throws BadInput where a function is
-// missing.
+// missing, and for more than 2^31 numbers.
 L2L_API double gradient_error(const CustomOp& op, std::int64_t rows, std::int64_t columns, std::int64_t parameters = 0,
                               std::uint64_t seed = 1);
 

@@ -460,6 +460,34 @@ TEST(CustomModels, RefusalsNameTheLayerAndWhatDoesNotFit) {
            return g.max_pool(g.reshape(x, {4, 2, 2}), {.size = {3, 3}, .stride = {2, 2}});
          }),
          {"does not fit"});
+  constexpr std::int64_t kHuge = std::int64_t{1} << 32;
+  const auto declaring = [&](const std::function<void(LayerBuilder&)>& declare) {
+    return building([declare](LayerBuilder& g, Value x) {
+      declare(g);
+      return x;
+    });
+  };
+  expect(building(
+             [](LayerBuilder& g, Value x) { return g.linear(x, g.matrix("wide", 16, kHuge, Distribution::zeros())); }),
+         {"layer 0 (first): parameter wide: a dimension of 4294967296; it is 1 to 2147483647"});
+  expect(declaring([](LayerBuilder& g) { g.matrix("large", 1 << 20, 1 << 20, Distribution::zeros()); }),
+         {"layer 0 (first): parameter large [1048576, 1048576] has more than 2^34 elements"});
+  expect(declaring([](LayerBuilder& g) { g.vector("none", 0, Distribution::zeros()); }),
+         {"layer 0 (first): parameter none: a dimension of 0"});
+  expect(declaring([](LayerBuilder& g) { g.statistic("mean", -1, Distribution::zeros()); }),
+         {"layer 0 (first): parameter mean: a dimension of -1"});
+  expect(declaring([](LayerBuilder& g) {
+           g.matrices({{"q", 1 << 30}, {"k", 1 << 30}}, 1, Distribution::zeros());
+         }),
+         {"layer 0 (first): parameters q, k: a dimension of 2147483648"});
+  expect(refusal([](Options& o) {
+           o.model.inputs[0].shape = {kHuge, kHuge, 3};
+         }),
+         {"model.inputs: tensor \"", "has more than 2^34 elements"});
+  expect(refusal([](Options& o) {
+           o.model.targets.push_back({.name = "map", .shape = {1 << 20, 1 << 20}});
+         }),
+         {"model.targets: tensor \"map\": has more than 2^34 elements"});
   expect(refusal([](Options& o) { o.model.blocks.back().shares = 0; }), {"layer 100 (last)"});
   expect(refusal([](Options& o) { o.model.blocks.back().type = "hidden"; }), {"the last layer"});
   expect(refusal([](Options& o) { o.model.loss = nullptr; }), {"model.loss"});

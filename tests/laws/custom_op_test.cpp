@@ -204,6 +204,16 @@ TEST_F(CustomOps, AWrongGradientIsNoticed) {
   EXPECT_THROW(gradient_error(wrong, 7, 12, 12), BadInput);
 }
 
+TEST_F(CustomOps, AGradientOfTooManyNumbersIsRefused) {
+  constexpr auto kHuge = [](int power) { return std::int64_t{1} << power; };
+  CustomOp wide = swish();
+  wide.result_columns = [=](std::int64_t) { return kHuge(40); };
+  EXPECT_THROW(gradient_error(swish(), kHuge(33), kHuge(31), 12), BadInput);
+  EXPECT_THROW(gradient_error(swish(), kHuge(20), kHuge(20), 12), BadInput);
+  EXPECT_THROW(gradient_error(swish(), 7, 12, kHuge(40)), BadInput);
+  EXPECT_THROW(gradient_error(wide, 7, 12, 12), BadInput);
+}
+
 TEST_F(CustomOps, OfAnotherVersionAreNoticedWhenARunGoesOn) {
   CustomOp other = swish();
   other.version = "2";
@@ -247,6 +257,9 @@ TEST_F(CustomOps, WhatTheyThrowEndsTheRun) {
 
 TEST_F(CustomOps, WhatIsMissingIsRefused) {
   const auto says = [&](const CustomOp& op) { return testing::refusal([&] { Trainer trainer(options(with(op))); }); };
+  CustomOp wide = swish();
+  wide.result_columns = [](std::int64_t) { return std::int64_t{1} << 62; };
+  EXPECT_NE(says(wide).find("custom op \"swish\": makes 4611686018427387904 columns"), std::string::npos) << says(wide);
   CustomOp nameless = swish(), halved = swish();
   nameless.version.clear();
   halved.backward = nullptr;
