@@ -52,7 +52,11 @@ void log(LogLevel level, std::string_view message) {
   if (!target.function || target.running) return write_to_stderr(level, message);
   const ScopedFlag running(target.running);
   const std::shared_ptr<const LogSink> function = target.function;  // lives on where it sets another
-  (*function)(level, message);
+  try {
+    (*function)(level, message);
+  } catch (...) {  // destructors log
+    write_to_stderr(level, message);
+  }
 }
 
 }  // namespace l2l

@@ -7,7 +7,7 @@
 
 namespace l2l {
 
-// Thread-safe; calls of the sink are serialised.
+// Thread-safe; calls of the sink are serialised. Throws nothing that a sink throws.
 void log(LogLevel level, std::string_view message);
 // The same, but each message once in a process. Thread-safe.
 void log_once(LogLevel level, const std::string& message);

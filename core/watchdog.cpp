@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "core/activity.h"
+#include "core/failure.h"
 #include "core/fault_moment.h"
+#include "core/log.h"
 #include "l2l/errors.h"
 
 namespace l2l {
@@ -156,7 +158,12 @@ void Watchdog::run() {
     if (!found.empty()) break;
   }
   lock.unlock();
-  alarm_("the run hangs: " + found + ". The threads:\n" + describe_threads() + advice_);
+  const std::string message = "the run hangs: " + found + ". The threads:\n" + describe_threads() + advice_;
+  try {
+    alarm_(message);
+  } catch (...) {
+    log(LogLevel::error, message + "; the handler of hangs failed: " + message_of_current_exception());
+  }
 }
 
 std::optional<Watchdog::Limits> hang_limits(std::optional<std::chrono::duration<double>> visit) {

@@ -26,7 +26,7 @@ class Watchdog {
   struct Limits {
     Duration limit, file_limit;
   };
-  // Gets the message of the alarm, which names the thread, and runs on the monitor, once.
+  // Gets the message of the alarm, which names the thread, and runs on the monitor, once. What it throws is logged.
   using Alarm = std::function<void(const std::string&)>;
 
   // `advice`: the last sentence of the message.

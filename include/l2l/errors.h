@@ -109,7 +109,7 @@ using HangHandler = std::function<void(const std::string& message)>;
 
 // What happens when a thread of the library hangs, so that a step can never end: calls `handler`, once, from a thread
 // of its own. By default, and after an empty function, the message goes to stderr and the process ends with status 1;
-// checkpoints on disk are whole at any time. Thread-safe.
+// checkpoints on disk are whole at any time. What `handler` throws is logged as an error with the message. Thread-safe.
 L2L_API void set_hang_handler(HangHandler handler);
 
 }  // namespace l2l

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/activity.h"
+#include "core/log.h"
 #include "l2l/errors.h"
 
 namespace l2l {
@@ -106,6 +107,24 @@ TEST(Watchdog, AHangEndsTheProcessUnlessAHandlerIsSet) {
   EXPECT_EQ(said, "thread y");
   set_hang_handler({});
   EXPECT_EXIT(report_hang("thread z"), ::testing::ExitedWithCode(1), "thread z");
+}
+
+TEST(Watchdog, LogsWhatItsAlarmThrows) {
+  Listener listener;
+  std::atomic<int> said{0};
+  set_log_sink([&](LogLevel level, std::string_view message) {
+    if (said++ == 0) listener.promise.set_value(std::to_string(static_cast<int>(level)) + " " + std::string(message));
+  });
+  {
+    const InSpan hung("an updater", Doing::job, "an update");
+    const Watchdog watchdog(kLimits, "advice",
+                            [](const std::string&) { throw std::runtime_error("the pager is off"); });
+    const std::string heard = listener.within(milliseconds(10'000));
+    EXPECT_TRUE(heard.starts_with("2 the run hangs: thread an updater 3: in an update of layer 7")) << heard;
+    EXPECT_NE(heard.find("advice; the handler of hangs failed: the pager is off"), std::string::npos) << heard;
+  }
+  set_log_sink({});
+  EXPECT_EQ(said, 1);
 }
 
 TEST(Watchdog, LimitsFollowTheVisitAndTheEnvironment) {
