@@ -288,7 +288,8 @@ void check_model(const ModelOptions& model) {
                    " layers that a program describes (" + model.block_names.front() +
                    ", ...): only that program can run it");
   }
-  if (model.blocks.empty() && (!model.input_names.empty() || !model.target_names.empty())) {
+  const bool of_program = !model.blocks.empty() || !model.inputs.empty() || !model.targets.empty();
+  if (!of_program && (!model.input_names.empty() || !model.target_names.empty())) {
     throw BadInput("model.inputs and model.targets are those of a program, not of a config; remove them");
   }
   if (custom) check_custom(model);

@@ -67,6 +67,12 @@ void check_custom(const ModelOptions& model) {
   }
   if (model.inputs.empty()) throw BadInput(custom + ": model.inputs: names no tensor");
   if (!model.loss) throw BadInput(custom + ": model.loss: is not set");
+  constexpr int kMostSums = 1 << 20;
+  for (const Metric& metric : model.metrics) {
+    if (metric.sums <= kMostSums) continue;
+    throw BadInput("model.metrics: \"" + metric.name + "\" has " + std::to_string(metric.sums) + " sums; at most " +
+                   std::to_string(kMostSums));
+  }
   check_tensors(model.inputs, "model.inputs");
   check_tensors(model.targets, "model.targets");
 }

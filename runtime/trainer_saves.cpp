@@ -172,6 +172,7 @@ void Trainer::claim_checkpoint_directory() {
 }
 
 void Trainer::prune_checkpoints(const std::filesystem::path& newest) {
+  if (options().checkpoint.directory.empty()) return;
   claim_checkpoint_directory();
   if (!implementation_->writes()) return;
   eps::prune(options().checkpoint.directory, newest, static_cast<int>(options().checkpoint.keep));

@@ -21,10 +21,16 @@ class Custom final : public Kernel {
       float* const x = room.lines + slot * line();
       float* const result = x + blocks_.size * custom_.columns;
       const std::int64_t made = rows * custom_.result_columns;
-      custom_.op->forward({rows, custom_.columns, custom_.result_columns,
-                           in_fp32(as<T>(operands[0]) + first * custom_.columns, x, rows * custom_.columns),
-                           span_of(room.parameters, custom_.parameters), span_of(result, made), first, place_of(launch),
-                           custom_.rng_op});
+      const CustomForward call{rows,
+                               custom_.columns,
+                               custom_.result_columns,
+                               in_fp32(as<T>(operands[0]) + first * custom_.columns, x, rows * custom_.columns),
+                               span_of(room.parameters, custom_.parameters),
+                               span_of(result, made),
+                               first,
+                               place_of(launch),
+                               custom_.rng_op};
+      call_own(*custom_.op, launch, [&] { custom_.op->forward(call); });
       narrow_row(result, y + first * custom_.result_columns, made);
     });
   }

@@ -27,7 +27,7 @@ class CustomBackward final : public Kernel {
       float* const sums = trained_ ? room.sums + block * custom_.parameters : nullptr;
       if (trained_) std::fill(sums, sums + custom_.parameters, 0.0f);
       for (std::int64_t row = blocks_.begin(block); row < blocks_.end(block); row += piece_) {
-        differentiate(operands, row, std::min(piece_, blocks_.end(block) - row), room, slot, sums, place_of(launch));
+        differentiate(operands, row, std::min(piece_, blocks_.end(block) - row), room, slot, sums, launch);
       }
     });
     if (!trained_) return;
@@ -51,15 +51,23 @@ class CustomBackward final : public Kernel {
   }
 
   void differentiate(Operands operands, std::int64_t row, std::int64_t rows, const Room& room, int slot, float* sums,
-                     const DrawPlace& place) const {
+                     const LaunchParameters& launch) const {
     const std::int64_t columns = custom_.columns, results = custom_.result_columns;
     float* const x = room.lines + slot * line();
     float *const dx = x + piece_ * columns, *const dy = dx + piece_ * columns, *const y = dy + piece_ * results;
-    custom_.op->backward({rows, columns, results, in_fp32(as<T>(operands[0]) + row * results, dy, rows * results),
-                          in_fp32(as<T>(operands[1]) + row * columns, x, rows * columns),
-                          in_fp32(as<T>(operands[2]) + row * results, y, rows * results),
-                          span_of(room.parameters, custom_.parameters), span_of(dx, rows * columns),
-                          span_of(sums, sums != nullptr ? custom_.parameters : 0), row, place, custom_.rng_op});
+    const l2l::CustomBackward call{rows,
+                                   columns,
+                                   results,
+                                   in_fp32(as<T>(operands[0]) + row * results, dy, rows * results),
+                                   in_fp32(as<T>(operands[1]) + row * columns, x, rows * columns),
+                                   in_fp32(as<T>(operands[2]) + row * results, y, rows * results),
+                                   span_of(room.parameters, custom_.parameters),
+                                   span_of(dx, rows * columns),
+                                   span_of(sums, sums != nullptr ? custom_.parameters : 0),
+                                   row,
+                                   place_of(launch),
+                                   custom_.rng_op};
+    call_own(*custom_.op, launch, [&] { custom_.op->backward(call); });
     narrow_row(dx, as<T>(operands[dx_]) + row * columns, rows * columns);
   }
 

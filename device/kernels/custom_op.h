@@ -2,10 +2,15 @@
 #pragma once
 
 #include <algorithm>
+#include <exception>
+#include <string>
 
+#include "core/failure.h"
+#include "core/model_layout.h"
 #include "device/kernels/common/partition.h"
 #include "device/kernels/convert.h"
 #include "l2l/custom_op.h"
+#include "l2l/errors.h"
 
 namespace l2l::device::kernels {
 
@@ -29,6 +34,19 @@ struct CustomRows {
 
 inline DrawPlace place_of(const LaunchParameters& parameters) {
   return {parameters.seed, parameters.step, parameters.layer, parameters.microbatch, parameters.training};
+}
+
+// Calls a function of the op, and names op and layer, one of model.blocks, where it throws what is no Error.
+template <typename Call>
+void call_own(const CustomOp& op, const LaunchParameters& launch, const Call& call) {
+  try {
+    call();
+  } catch (const Error&) {
+    throw;
+  } catch (...) {
+    std::throw_with_nested(Error("custom op \"" + op.name + "\" of layer " +
+                                 std::to_string(launch.layer - kFirstBlockId) + ": " + message_of_current_exception()));
+  }
 }
 
 // `count` numbers in fp32: themselves, or a copy in `room`.

@@ -76,7 +76,8 @@ struct CustomBackwardOnGpu : CustomOnGpu {
 
 // Constant once it is in use. On the host its functions are called by several threads at once, each with rows of its
 // own, and everywhere as often as recomputation asks for them: the result of a row must follow from that row, its
-// random numbers and the parameters alone, the same bits every time. What they throw ends the run.
+// random numbers and the parameters alone, the same bits every time. What they throw ends the run: an Error of the
+// library as it is, anything else, on the host, nested (std::rethrow_if_nested) in an Error that names op and layer.
 struct CustomOp {
   std::string name;     // in messages, without spaces; ops of one name and version are taken for the same
   std::string version;  // not empty; another one wherever results differ

@@ -92,6 +92,7 @@ class L2L_API MemorySource final : public SampleSource {
 class L2L_API CallbackSource final : public SampleSource {
  public:
   using Read = std::function<std::int64_t(const SamplePosition&, const SampleView&)>;
+  // Throws BadInput where there is no function.
   CallbackSource(std::uint64_t size, std::uint64_t identity, Read read);
   ~CallbackSource() override;
 

@@ -234,7 +234,7 @@ struct TargetValues {
 // throw ends the validation.
 struct Metric {
   std::string name;  // as Evaluation::metrics and checkpoint.best call it
-  int sums = 1;
+  int sums = 1;      // 1 to 2^20
   // Adds the part of one sample to `sums`, which begin at 0. `output`: what the last layer returns first, in fp32.
   std::function<void(std::span<const float> output, std::span<const TargetValues> targets, std::span<double> sums)>
       add = nullptr;

@@ -12,6 +12,7 @@
 #include "l2l/options.h"
 #include "l2l/revbifpn.h"
 #include "l2l/run.h"
+#include "l2l/testing.h"
 #include "l2l/tokenizer.h"
 #include "l2l/trainer.h"
 #include "l2l/version.h"

@@ -226,10 +226,12 @@ struct OptimizerOptions {
   double beta1 = 0.9, beta2 = 0.999;  // adamw, lamb: decay of the moments, in [0, 1); key: betas = [0.9, 0.999]
   double epsilon = 1e-8;              // adamw, lamb: added to the denominator
   double momentum = 0.9;              // sgd
-  double weight_decay = 0.01;         // of matrices and tables, not of norms and biases
-  std::string clip = "none";          // "none" | "per_layer" (each layer by its own norm) | "global" (by that of all)
-  double max_norm = 1.0;              // with clip: gradients of a larger norm are scaled down to it
-  std::string moments = "fp32";       // "fp32" | "bf16_first" (the second in fp32) | "bf16" | "int8" (experimental)
+  // Of matrices and tables, not of norms and biases. adamw, lamb: decoupled from the gradient. sgd: added to it, before
+  // the momentum, as in PyTorch.
+  double weight_decay = 0.01;
+  std::string clip = "none";     // "none" | "per_layer" (each layer by its own norm) | "global" (by that of all)
+  double max_norm = 1.0;         // with clip: gradients of a larger norm are scaled down to it
+  std::string moments = "fp32";  // "fp32" | "bf16_first" (the second in fp32) | "bf16" | "int8" (experimental)
   // "eager": a layer is updated as soon as its gradients arrive. "after_backward": all layers are updated after the
   // backward pass. The bits are the same.
   std::string update = "eager";

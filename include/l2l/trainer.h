@@ -227,7 +227,8 @@ class L2L_API Trainer {
   // The first start_save() does so anyway.
   void claim_checkpoint_directory();
   // Keeps `newest` and the newest checkpoint.keep in checkpoint.directory, as every save does after its own. For a run
-  // that saves nothing more, but that may have been killed before it removed the older ones.
+  // that saves nothing more, but that may have been killed before it removed the older ones. Does nothing where no
+  // directory is set.
   void prune_checkpoints(const std::filesystem::path& newest);
 
   // Restores weights, moments, step and data position from the newest good checkpoint in `directory` (in

@@ -138,7 +138,9 @@ std::int64_t MemorySource::read(const SamplePosition& position, const SampleView
 }
 
 CallbackSource::CallbackSource(std::uint64_t size, std::uint64_t identity, Read read)
-    : size_(size), identity_(identity), read_(std::move(read)) {}
+    : size_(size), identity_(identity), read_(std::move(read)) {
+  if (!read_) throw BadInput("CallbackSource: there is no function");
+}
 
 CallbackSource::~CallbackSource() = default;
 

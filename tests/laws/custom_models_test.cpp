@@ -341,6 +341,8 @@ TEST(CustomModels, MetricsAreOfAllSamplesOnce) {
   EXPECT_NE(refusal([](Options& o) { o.checkpoint.best = "f1"; }).find("loss, accuracy, product"), std::string::npos);
   EXPECT_NE(refusal([](Options& o) { o.model.metrics[1].name = "loss"; }).find("model.metrics"), std::string::npos);
   EXPECT_NE(refusal([](Options& o) { o.model.metrics[1].add = nullptr; }).find("\"product\""), std::string::npos);
+  EXPECT_NE(refusal([](Options& o) { o.model.metrics[1].sums = (1 << 20) + 1; }).find("\"product\""),
+            std::string::npos);
 }
 
 // Of the seven rows of a sample the four that its indices name.
@@ -493,6 +495,7 @@ TEST(CustomModels, RefusalsNameTheLayerAndWhatDoesNotFit) {
   expect(refusal([](Options& o) { o.model.loss = nullptr; }), {"model.loss"});
   expect(refusal([](Options& o) { o.model.inputs.clear(); }), {"model.inputs"});
   expect(refusal([](Options& o) { o.model.blocks.resize(1); }), {"model.blocks", "two or more"});
+  expect(refusal([](Options& o) { o.model.blocks.clear(); }), {"model.blocks lists 0 layers", "two or more"});
   expect(refusal([](Options& o) { o.model.targets[0].below = 6; }), {"model.loss", "cross_entropy", "5", "6"});
   expect(refusal([](Options& o) { o.data.train = {"text"}; }), {"data", "custom"});
   expect(refusal([](Options& o) { o.model.architecture = "gpt2"; }), {"model.inputs", "custom"});

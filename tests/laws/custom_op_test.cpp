@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <exception>
 
 #include "l2l/graph.h"
 #include "l2l/testing.h"
@@ -253,6 +254,36 @@ TEST_F(CustomOps, WhatTheyThrowEndsTheRun) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("no more of this"), std::string::npos) << error.what();
   }
+}
+
+// What is no Error of the library is nested in one that names op and layer.
+TEST_F(CustomOps, WhatTheyThrowIsNested) {
+  struct Refusal {};
+  const auto nested_of = [&](CustomOp op) {
+    Options failing = options(with(op));
+    failing.model.blocks[0] = {.id = 7};
+    Trainer trainer(failing);
+    std::string said;
+    try {
+      trainer.step();
+    } catch (const Error& error) {
+      said = error.what();
+      try {
+        std::rethrow_if_nested(error);
+      } catch (const std::exception& nested) {
+        said += std::string(" <- ") + nested.what();
+      } catch (const Refusal&) {
+        said += " <- Refusal";
+      }
+    }
+    return said;
+  };
+  CustomOp op = swish();
+  op.forward = [](const CustomForward&) { throw std::out_of_range("no such row"); };
+  EXPECT_EQ(nested_of(op), "custom op \"swish\" of layer 2: no such row <- no such row");
+  op = swish();
+  op.backward = [](const CustomBackward&) { throw Refusal(); };
+  EXPECT_EQ(nested_of(op), "custom op \"swish\" of layer 2: what was thrown is no std::exception <- Refusal");
 }
 
 TEST_F(CustomOps, WhatIsMissingIsRefused) {

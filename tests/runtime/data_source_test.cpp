@@ -309,6 +309,7 @@ TEST_F(DataSource, OptionsThatContradictItAreRefused) {
   options.data.validation_source = callback();
   EXPECT_NO_THROW(Trainer{options});
   expect_refused([&] { Trainer{with(std::make_shared<CallbackSource>(0, 1, write_sample))}; }, "is empty");
+  expect_refused([&] { CallbackSource(31, 1, nullptr); }, "CallbackSource: there is no function");
   expect_refused([&] { MemorySource(Samples{{{1}, {}}}); }, "at least 2");
   expect_refused([&] { MemorySource(Samples{{{1, 2}, {1}}}); }, "1 targets");
   expect_refused([&] { FileSource(without_files(), FileSource::Files::train); }, "names no file");

@@ -556,6 +556,17 @@ TEST_F(Run, AStepsOwnErrorIsThrownWhateverTheObserverThrows) {
   set_log_sink({});
 }
 
+TEST_F(Run, WithoutADirectoryThereIsNothingToPrune) {
+  Options options = small();
+  options.checkpoint.directory.clear();
+  std::string said;
+  Trainer trainer(options);
+  set_log_sink([&](LogLevel, std::string_view message) { said += message; });
+  trainer.prune_checkpoints({});
+  set_log_sink({});
+  EXPECT_EQ(said, "");
+}
+
 // What is read and written back leaves a run as it was; moments and values moved by hand into another run make it the
 // same one.
 TEST_F(Run, ReadsAndWritesParametersByName) {
