@@ -15,8 +15,15 @@ namespace {
 
 constexpr std::size_t kBuffer = 1 << 20;
 
+// Of a path that is not there, or no longer.
+struct Missing : Error {
+  using Error::Error;
+};
+
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& what, int error = errno) {
-  throw Error(path.string() + ": " + what + ": " + std::strerror(error));
+  const std::string message = path.string() + ": " + what + ": " + std::strerror(error);
+  if (error == ENOENT) throw Missing(message);
+  throw Error(message);
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& reason) {
@@ -40,6 +47,31 @@ bool sync_if_readable(const std::filesystem::path& folder) {
   file_system().close(descriptor);
   if (result != 0) fail(folder, "cannot be written to the disk", error);
   return true;
+}
+
+// False where it is there already: other processes may make the same one.
+bool make_if_missing(const std::filesystem::path& folder) {
+  if (is_folder(folder)) return false;
+  if (file_system().make_folder(folder) == 0) return true;
+  const int error = errno;
+  FileStatus status;
+  const bool gone = error == EEXIST && !find(folder, status);
+  if (gone || error != EEXIST || status.kind != FileKind::folder) {
+    fail(folder, "cannot be created", gone ? ENOENT : error);
+  }
+  return false;
+}
+
+void make_with_parents(const std::filesystem::path& folder, std::vector<std::filesystem::path>* made) {
+  const std::filesystem::path parent = folder.parent_path();
+  if (folder.empty() || parent == folder) return;
+  // What holds something was synced before: a process that is killed between mkdir and fsync leaves an empty folder.
+  const bool there = is_folder(folder);
+  if (there && !list_folder(folder).empty()) return;
+  make_with_parents(parent, made);
+  if (make_if_missing(folder) && made != nullptr) made->push_back(folder);
+  const std::filesystem::path in = parent.empty() ? "." : parent;
+  if (!sync_if_readable(in) && !there) fail(in, "cannot be opened");
 }
 
 }  // namespace
@@ -148,16 +180,15 @@ void sync_folder(const std::filesystem::path& folder) {
   if (!sync_if_readable(folder)) fail(folder, "cannot be opened");
 }
 
-void make_folders(const std::filesystem::path& folder) {
-  const std::filesystem::path parent = folder.parent_path();
-  if (folder.empty() || parent == folder) return;
-  // What holds something was synced before: a process that is killed between mkdir and fsync leaves an empty folder.
-  const bool there = is_folder(folder);
-  if (there && !list_folder(folder).empty()) return;
-  make_folders(parent);
-  if (!is_folder(folder)) make_folder(folder);
-  const std::filesystem::path in = parent.empty() ? "." : parent;
-  if (!sync_if_readable(in) && !there) fail(in, "cannot be opened");
+void make_folders(const std::filesystem::path& folder, std::vector<std::filesystem::path>* made) {
+  constexpr int kMostAttempts = 100;
+  for (int attempt = 1;; ++attempt) {
+    try {
+      return make_with_parents(folder, made);
+    } catch (const Missing&) {  // another process has removed a parent, which was empty until now
+      if (attempt == kMostAttempts) throw;
+    }
+  }
 }
 
 void make_folder(const std::filesystem::path& folder) {

@@ -67,7 +67,9 @@ bool is_folder(const std::filesystem::path& path);                              
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);  // in no order
 void sync_folder(const std::filesystem::path& folder);  // waits until its entries are on the disk
 // Creates it with its parents; they are on the disk when it returns, even those that a killed process had created.
-void make_folders(const std::filesystem::path& folder);
+// Other processes may make and remove the same ones at the same time. Appends those that this call made to `made`, each
+// behind its parents, also when it throws.
+void make_folders(const std::filesystem::path& folder, std::vector<std::filesystem::path>* made = nullptr);
 void make_folder(const std::filesystem::path& folder);  // one; on the disk after sync_folder(its parent)
 void move_folder(const std::filesystem::path& from, const std::filesystem::path& to);  // likewise
 void remove_folder(const std::filesystem::path& folder);  // and its contents; need not exist

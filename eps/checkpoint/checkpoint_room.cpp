@@ -27,34 +27,23 @@ constexpr const char* kDirectoryKey = "checkpoint.directory";
 
 std::string named(const fs::path& directory) { return std::string(kDirectoryKey) + " " + directory.string() + ": "; }
 
-// The folders that make_folders() would make, the innermost first.
-std::vector<fs::path> missing_folders(const fs::path& directory) {
-  std::vector<fs::path> missing;
-  std::error_code error;
-  for (fs::path path = fs::absolute(directory);
-       !fs::exists(fs::symlink_status(path, error)) && path.has_relative_path(); path = path.parent_path()) {
-    if (!path.filename().empty()) missing.push_back(path);
-  }
-  return missing;
-}
-
 }  // namespace
 
-// Removes folders that are empty, unless it is told to keep them.
+// Removes those of the folders it has made that are empty, unless it is told to keep them.
 class NewFolders {
  public:
-  explicit NewFolders(const fs::path& directory) : folders_(missing_folders(directory)) {}
+  NewFolders() = default;
+  NewFolders(const NewFolders&) = delete;
+  NewFolders& operator=(const NewFolders&) = delete;
   ~NewFolders() {
     std::error_code ignored;
-    if (!kept_) {
-      for (const fs::path& folder : folders_) fs::remove(folder, ignored);
-    }
+    for (; !made_.empty(); made_.pop_back()) fs::remove(made_.back(), ignored);
   }
-  void keep() { kept_ = true; }
+  void make(const fs::path& directory) { make_folders(directory, &made_); }
+  void keep() { made_.clear(); }
 
  private:
-  const std::vector<fs::path> folders_;
-  bool kept_ = false;
+  std::vector<fs::path> made_;  // each behind its parents
 };
 
 namespace {
@@ -73,20 +62,26 @@ int open_nameless(const fs::path& directory) {
   return other;
 }
 
-// Throws Error.
-void write_and_remove(const fs::path& directory) {
+// False where the directory is not there. Throws Error.
+bool write_and_remove(const fs::path& directory) {
   constexpr std::string_view kText = "probe";
   const int file = open_nameless(directory);
+  if (file < 0 && errno == ENOENT) return false;
   const bool written = file >= 0 && ::write(file, kText.data(), kText.size()) == static_cast<ssize_t>(kText.size());
   const int error = errno;
   if (file >= 0) ::close(file);
   if (!written) throw Error("a file there cannot be written: " + std::string(std::strerror(error)));
+  return true;
 }
 
-void check_writable(const fs::path& directory) {
+void check_writable(const fs::path& directory, NewFolders& made) {
+  constexpr int kMostAttempts = 100;  // another run that looks removes what it made, which may be this very directory
   try {
-    make_folders(directory);
-    write_and_remove(directory);
+    for (int attempt = 1; attempt <= kMostAttempts; ++attempt) {
+      made.make(directory);
+      if (write_and_remove(directory)) return;
+    }
+    throw Error("another process removes it again and again");
   } catch (const Error& error) {
     throw BadInput(named(directory) + "cannot hold checkpoints: " + error.what() + "; set another directory",
                    of_file(directory.string(), kDirectoryKey));
@@ -102,9 +97,13 @@ void check_file_size(const fs::path& directory, const CheckpointSize& size) {
                  of_file(directory.string(), kDirectoryKey));
 }
 
-// Complete or not: both have their room already.
+// Complete or not: both have their room already. None where another run has just removed the directory again.
 int count_checkpoints(const fs::path& directory) {
-  return static_cast<int>(std::min<std::size_t>(list_checkpoints(directory).size(), 1'000'000));
+  try {
+    return static_cast<int>(std::min<std::size_t>(list_checkpoints(directory).size(), 1'000'000));
+  } catch (const BadInput&) {
+    return 0;
+  }
 }
 
 void check_free(const fs::path& directory, const CheckpointNeed& need, DirectoryUse use) {
@@ -134,10 +133,9 @@ void check_free(const fs::path& directory, const CheckpointNeed& need, Directory
 }  // namespace
 
 ProbeFolder::ProbeFolder(const fs::path& directory, DirectoryUse use)
-    : made_(std::make_unique<NewFolders>(directory)), folder_(temporary_folder(directory, 0)) {
-  make_folders(directory);
+    : made_(std::make_unique<NewFolders>()), folder_(temporary_folder(directory, 0)) {
   remove_folder(folder_);
-  make_folder(folder_);
+  made_->make(folder_);
   if (use == DirectoryUse::stay) made_->keep();
 }
 
@@ -153,13 +151,14 @@ void check_probe(const fs::path& directory, const std::string& name, const Check
                        "a checkpoint there; set a directory on a disk that all of them share",
                    of_file(directory.string(), kDirectoryKey));
   }
-  check_writable(directory / name);
+  NewFolders made;
+  check_writable(directory / name, made);
   check_file_size(directory, size);
 }
 
 void check_room(const fs::path& directory, const CheckpointNeed& need, DirectoryUse use) {
-  NewFolders made(directory);
-  check_writable(directory);
+  NewFolders made;
+  check_writable(directory, made);
   check_file_size(directory, need.size);
   check_free(directory, need, use);
   if (use == DirectoryUse::stay) made.keep();

@@ -22,7 +22,8 @@ enum class DirectoryUse : std::uint8_t { look, stay };
 // Makes `directory` with its parents, and writes and removes a file in it. Throws BadInput naming the reason and the
 // way out when that fails, when no file may become as large as a checkpoint's (RLIMIT_FSIZE), or when there is no room
 // for `at_once` checkpoints, those that are there counted. After DirectoryUse::look, and when it throws, what it made
-// is gone; with DirectoryUse::stay it warns when there is no room for `at_most`.
+// is gone, except folders in which another process has made something; with DirectoryUse::stay it warns when there is
+// no room for `at_most`. Other processes may look at the same time.
 void check_room(const std::filesystem::path& directory, const CheckpointNeed& need, DirectoryUse use);
 
 class NewFolders;

@@ -484,6 +484,19 @@ class OperatorTest(unittest.TestCase):
         self.assertIn("out.gguf: is the name of a GGUF file, but --format hf makes a directory; add --format gguf", done.stderr)
         self.assertFalse((self.path / "out.gguf").exists())
 
+    def test_runs_that_start_at_the_same_time_make_the_same_folders(self):
+        cache = {**os.environ, "XDG_CACHE_HOME": str(self.path / "new/cache")}
+        (self.path / "rows.jsonl").write_text('{"text": "the quick brown fox jumps"}\n' * 100)
+        rows = ("--set", "data.train=rows.jsonl", "--set", "data.validation=[]")
+        for round in range(3):
+            runs = [self.start("--output", f"{round}/x/y/{n}", "--metrics", f"{round}/x/y/{n}/m.jsonl", "--steps", "1", *rows, env=cache)
+                    for n in range(8)]
+            for run in runs:
+                _, err = run.communicate(timeout=100)
+                self.assertEqual(run.returncode, 0, err)
+            self.assertEqual(len(list(self.path.glob(f"{round}/x/y/*/checkpoints/step-*"))), 8)
+            shutil.rmtree(self.path / "new")
+
     @unittest.skipUnless(MODEL.is_dir(), "L2L_TEST_DATA has no minilm")
     def test_the_config_of_a_folder_begins_from_the_same_weights(self):
         (self.path / "run.toml").write_text(CONFIG.split("[data]")[1].join((f"""

@@ -1,0 +1,57 @@
+#include "eps/checkpoint/checkpoint_room.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/meddled_disk.h"
+#include "tests/support/refusal.h"
+#include "tests/support/temporary_folder.h"
+
+namespace l2l::eps {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ::l2l::testing::MeddledDisk;
+using ::l2l::testing::refusal;
+using ::l2l::testing::TemporaryFolder;
+
+TEST(CheckRoom, ALookLeavesNothing) {
+  const TemporaryFolder folder;
+  check_room(folder / "a/b", {}, DirectoryUse::look);
+  EXPECT_FALSE(fs::exists(folder / "a"));
+  check_room(folder / "a/b", {}, DirectoryUse::stay);
+  check_room(folder / "a/b", {}, DirectoryUse::look);
+  EXPECT_TRUE(fs::exists(folder / "a/b"));
+}
+
+TEST(CheckRoom, ALookLeavesWhatAnotherProcessMade) {
+  const TemporaryFolder folder;
+  const MeddledDisk disk([](const fs::path& path) {
+    if (path.filename() == "a") fs::create_directory(path);
+  });
+  check_room(folder / "a/b", {}, DirectoryUse::look);
+  EXPECT_TRUE(fs::exists(folder / "a"));
+  EXPECT_FALSE(fs::exists(folder / "a/b"));
+}
+
+// Two of each directory, which see theirs go away.
+TEST(CheckRoom, ManyLookAtOnce) {
+  const TemporaryFolder folder;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        const auto look = [&] { check_room(folder / "a/b" / std::to_string(t / 2), {}, DirectoryUse::look); };
+        EXPECT_EQ(refusal(look), "(none)");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace l2l::eps
