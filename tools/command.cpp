@@ -245,12 +245,15 @@ std::string Command::refusal(const std::string& what) const {
   const CommandDescription description = chosen_description();
   const std::string see = "; see " + description.name + " --help";
   std::vector<std::string> unknown = app_->remaining(true);
-  std::erase(unknown, "--");
-  if (unknown.empty()) return what + see;
-  // Behind an unknown option stands perhaps its value.
-  std::stable_partition(unknown.begin(), unknown.end(), [](const std::string& word) { return word.starts_with('-'); });
-  const bool is_option = unknown.front().starts_with('-');
-  const std::string word = is_option ? unknown.front().substr(0, unknown.front().find('=')) : unknown.front();
+  const auto mark = std::find(unknown.begin(), unknown.end(), "--");  // nothing behind it is an option
+  const auto option =
+      std::find_if(unknown.begin(), mark, [](const std::string& each) { return each.starts_with('-'); });
+  const bool is_option = option != mark;  // before which may stand what is meant to be its value
+  const auto first = is_option ? option : std::find_if_not(unknown.begin(), unknown.end(), [](const std::string& each) {
+    return each == "--";
+  });
+  if (first == unknown.end()) return what + see;
+  const std::string word = is_option ? first->substr(0, first->find('=')) : *first;
   std::vector<std::string> known;
   for (const ArgumentDescription& argument : description.arguments) {
     if (is_option && argument.is_option()) known.push_back(argument.name);
@@ -263,6 +266,7 @@ std::string Command::refusal(const std::string& what) const {
          (is_option       ? "unknown option"
           : known.empty() ? "one argument too many"
                           : "unknown subcommand") +
+         (!is_option && word.starts_with('-') ? ": behind -- nothing is an option" : "") +
          (suggestion.empty() ? see : "; did you mean " + suggestion + "?");
 }
 

@@ -97,11 +97,12 @@ void check_output(const TrainArguments& arguments) {
   const fs::path folder = arguments.output;
   std::error_code error;
   if (folder.empty() || !arguments.resume.empty() || !fs::exists(folder, error)) return;
-  if (!fs::is_directory(folder, error) || !fs::is_empty(folder, error)) {
-    throw BadInput("--output " + folder.string() +
-                   ": is there already and not empty; name a new folder, or continue its run with --resume " +
-                   (folder / "checkpoints").string());
-  }
+  const std::string option = "--output " + folder.string();
+  if (!fs::is_directory(folder, error)) throw BadInput(option + ": is a file; name a new folder");
+  if (fs::is_empty(folder, error)) return;
+  const fs::path checkpoints = folder / "checkpoints";
+  throw BadInput(option + ": is there already and not empty; name a new folder" +
+                 (has_checkpoint(checkpoints) ? ", or continue its run with --resume " + checkpoints.string() : ""));
 }
 
 // Of --pretrained, --data and --output alone.
@@ -155,6 +156,9 @@ int train(TrainArguments arguments, fs::path& directory) {
   Session session{.signals = {}, .warnings = {}, .directory = directory};
   while (arguments.output.size() > 1 && arguments.output.ends_with('/')) arguments.output.pop_back();
   check_chosen(arguments);
+  if (!arguments.allow_change.empty() && arguments.resume.empty() && !arguments.resume_if_any) {
+    throw BadInput("--allow-change requires --resume or --resume-if-any");
+  }
   if (!arguments.output.empty() && arguments.metrics.empty()) {
     arguments.metrics = fs::path(arguments.output) / "metrics.jsonl";
   }
@@ -208,9 +212,8 @@ int main(int argc, char** argv) {
               "continue from the newest good checkpoint of --resume, or of the run's own directory, or begin where "
               "there is none");
   command.add("--allow-change", &arguments.allow_change,
-              "go on although this key (optimizer.learning_rate, data.train for what the files hold) has "
-              "changed",
-              {.needs = "--resume"});
+              "with --resume or --resume-if-any: go on although this key (optimizer.learning_rate, data.train for what "
+              "the files hold) has changed");
   command.add("--dry-run", &arguments.dry_run, "check all that a run checks, print the memory contract, and stop");
   command.add("--metrics", &arguments.metrics, "write one JSON object per step to this file");
   command.add("--trace", &arguments.trace, "write a timeline to this file (Chrome trace JSON; opens in Perfetto)");

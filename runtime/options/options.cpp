@@ -37,10 +37,27 @@ bool abbreviates(std::string_view name, std::string_view key) {
   return letters.size() > 1 && name == letters;
 }
 
+bool has_section(const std::vector<Key>& keys, std::string_view section) {
+  return std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return key.section == section; });
+}
+
+// "; [run] has steps, seed": empty where there is no such section.
+std::string list_keys(const std::vector<Key>& keys, std::string_view section) {
+  std::string list;
+  for (const Key& key : keys) {
+    if (key.section == section)
+      list += (list.empty() ? "; [" + std::string(section) + "] has " : ", ") + std::string(key.name);
+  }
+  return list;
+}
+
+// The largest edit distance, and one, at which a name may be what `name` was meant to be.
+std::size_t too_far(std::string_view name) { return std::max<std::size_t>(2, name.size() / 3) + 1; }
+
 // "; did you mean learning_rate?": the nearest key of the section, else the nearest elsewhere.
 std::string suggest_key(const std::vector<Key>& keys, std::string_view section, std::string_view name) {
   const Key* nearest = nullptr;
-  std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
+  std::size_t least = too_far(name);
   for (const Key& key : keys) {
     const bool short_for = key.section == section && abbreviates(name, key.name);
     const std::size_t longer = std::max(name.size(), key.name.size());
@@ -50,31 +67,24 @@ std::string suggest_key(const std::vector<Key>& keys, std::string_view section, 
                                              nearest->section != section);
     if (nearer) least = distance, nearest = &key;
   }
-  if (nearest == nullptr) {
-    std::string list;
-    for (const Key& key : keys) {
-      if (key.section == section) list += (list.empty() ? "" : ", ") + std::string(key.name);
-    }
-    return "; [" + std::string(section) + "] has " + list;
-  }
+  if (nearest == nullptr) return list_keys(keys, section);
   return "; did you mean " +
          (nearest->section == section ? std::string(nearest->name) : full_name(nearest->section, nearest->name)) + "?";
 }
 
+// "; did you mean [optimizer]?", or else the list of all.
 std::string suggest_section(const std::vector<Key>& keys, std::string_view section) {
   constexpr std::size_t kMostCompared = 64;  // characters: no section is longer
   std::string_view nearest, before;
-  std::size_t least = std::string_view::npos;
+  std::size_t least = too_far(section.substr(0, kMostCompared));
+  std::string list;
   for (const Key& key : keys) {
     if (std::exchange(before, key.section) == key.section) continue;  // the keys of a section stand together
+    list += (list.empty() ? "" : ", ") + std::string(key.section);
     const std::size_t distance = edit_distance(section.substr(0, kMostCompared), key.section);
     if (distance < least) least = distance, nearest = key.section;
   }
-  return "; did you mean [" + std::string(nearest) + "]?";
-}
-
-bool has_section(const std::vector<Key>& keys, std::string_view section) {
-  return std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return key.section == section; });
+  return nearest.empty() ? "; the sections are " + list : "; did you mean [" + std::string(nearest) + "]?";
 }
 
 // Stores `value` in the field that the table has for this key, and notes in `given` that it was set.
@@ -191,13 +201,18 @@ void set_option(Options& options, std::string_view assignment) {
   const std::string_view name = trim(assignment.substr(0, equals));
   const std::size_t dot = name.find('.');
   Options changed = options;
-  if (equals == std::string_view::npos || dot == std::string_view::npos) {
+  const std::vector<Key> keys = runtime::option_keys(changed);
+  if (dot == std::string_view::npos) {
     throw BadInput(where + ": expected section.key=value, such as run.steps=10" +
-                   (name.empty() ? "" : suggest_key(runtime::option_keys(changed), "", name)));
+                   (name.empty()              ? ""
+                    : has_section(keys, name) ? list_keys(keys, name)
+                                              : suggest_key(keys, "", name)));
+  }
+  if (equals == std::string_view::npos) {
+    throw BadInput(where + ": has no value: write " + std::string(name.substr(0, 200)) + "=VALUE");
   }
   const toml::table value = parse_value(trim(assignment.substr(equals + 1)), where);
-  assign(runtime::option_keys(changed), name.substr(0, dot), name.substr(dot + 1), *value.get("value"), where,
-         changed.given);
+  assign(keys, name.substr(0, dot), name.substr(dot + 1), *value.get("value"), where, changed.given);
   runtime::expand_home(changed);
   options = std::move(changed);
 }

@@ -94,6 +94,15 @@ TEST(Options, NamesFileAndLineOfAnUnknownKeyAndTheNearest) {
   EXPECT_SAYS(message, "run.toml:5; did you mean learning_rate?");
 }
 
+TEST(Options, AnAssignmentWithoutAPartNamesThatPart) {
+  EXPECT_EQ(refusal("run.steps"), "'run.steps': has no value: write run.steps=VALUE");
+  EXPECT_EQ(refusal("run.steps="), "'run.steps=': has no value");
+  EXPECT_EQ(refusal("nosect=1"), "'nosect=1': expected section.key=value, such as run.steps=10");
+  EXPECT_SAYS(refusal("model"),
+              "'model': expected section.key=value, such as run.steps=10; [model] has pretrained, ");
+  EXPECT_EQ(load_refusal("nosect = 1\n").find("[]"), std::string::npos);
+}
+
 TEST(Options, SuggestsAcrossSections) {
   EXPECT_SAYS(refusal("model.steps=3"), "did you mean run.steps?");
   EXPECT_SAYS(refusal("optimiser.name=adamw"), "unknown section [optimiser]");
@@ -101,6 +110,7 @@ TEST(Options, SuggestsAcrossSections) {
   EXPECT_SAYS(refusal("optimizer.beta1=0.9"), "did you mean betas?");
   EXPECT_SAYS(refusal("optimizer.lr=0.1"), "did you mean learning_rate?");
   EXPECT_SAYS(refusal("layers=3"), "expected section.key=value, such as run.steps=10; did you mean model.layers?");
+  EXPECT_SAYS(refusal("nosect.key=1"), "unknown section [nosect] in 'nosect.key=1'; the sections are model, data, ");
   EXPECT_SAYS(refusal("eps.zzzzzzzzzzzz=1"), "[eps] has threads, memory, gradient_buffers, stash_memory");
   EXPECT_SAYS(load_refusal("steps = 3\n"), "stands outside a section; did you mean run.steps?");
   EXPECT_SAYS(load_refusal("model = 3\n"), "expected a section");

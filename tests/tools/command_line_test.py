@@ -50,6 +50,10 @@ class Mistakes(unittest.TestCase):
         self.refused("l2l-bench", saying="A subcommand is required; see l2l-bench --help")
         self.refused("l2l-bench", "step", saying="CONFIG is required; see l2l-bench step --help")
         self.refused("l2l-train", "one", "two", saying="two: one argument too many; see l2l-train --help")
+        self.refused("l2l-train", "--", "-one.toml", "--steps", "2",
+                     saying="--steps: one argument too many: behind -- nothing is an option; see l2l-train --help")
+        self.refused("l2l-train", "--stpes", "2", "--", "one", "two", saying="--stpes: unknown option; did you mean --steps?")
+        self.refused("l2l-train", "one.toml", "--", "two", saying="two: one argument too many; see l2l-train --help")
 
     def test_empty_values_are_refused(self):
         for name, *arguments in (("--resume", "run.toml", "--resume", ""), ("--metrics", "run.toml", "--metrics", ""),

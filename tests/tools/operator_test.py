@@ -497,6 +497,17 @@ class OperatorTest(unittest.TestCase):
             self.assertEqual(len(list(self.path.glob(f"{round}/x/y/*/checkpoints/step-*"))), 8)
             shutil.rmtree(self.path / "new")
 
+    def test_only_the_folder_of_a_run_is_gone_on_from(self):
+        def refusal(output):
+            return self.run_to_end("--output", output, "--metrics", "m.jsonl", status=2)[1].splitlines()[0]
+        self.assertEqual(refusal("text"), "l2l-train: --output text: is a file; name a new folder")
+        self.assertEqual(refusal("."), "l2l-train: --output .: is there already and not empty; name a new folder")
+        (self.path / "out/checkpoints").mkdir(parents=True)
+        self.assertEqual(refusal("out"), "l2l-train: --output out: is there already and not empty; name a new folder")
+        (self.path / "out/checkpoints/step-00000001").mkdir()
+        self.assertEqual(refusal("out"), "l2l-train: --output out: is there already and not empty; name a new folder, "
+                                         "or continue its run with --resume out/checkpoints")
+
     @unittest.skipUnless(MODEL.is_dir(), "L2L_TEST_DATA has no minilm")
     def test_the_config_of_a_folder_begins_from_the_same_weights(self):
         (self.path / "run.toml").write_text(CONFIG.split("[data]")[1].join((f"""

@@ -228,7 +228,7 @@ class Resuming(ToolTest):
             self.refused("run.toml", "--quiet", *resume, "--set", "optimizer.name=sgd", "--allow-change", "optimizer.name", *dry,
                          names=["optimizer.name = \"sgd\" (was \"adamw\")"])
         self.refused("run.toml", "--quiet", *rate, "--allow-change", "optimizer.rate", names=["there is no such key"])
-        self.run_tool("l2l-train", "run.toml", "--allow-change", "optimizer.learning_rate", status=2)  # without --resume
+        self.refused("run.toml", "--allow-change", "optimizer.learning_rate", names=["--allow-change requires --resume or --resume-if-any"])
         _, err = self.run_tool("l2l-train", "run.toml", "--quiet", *rate, "--set", "optimizer.weight_decay=0.5", "--allow-change",
                                "optimizer.learning_rate", "--allow-change", "optimizer.weight_decay", "--steps", "3")
         self.assertIn("optimizer.learning_rate = 0.5 (was 0.01), optimizer.weight_decay = 0.5 (was 0.01)", err)
@@ -237,8 +237,13 @@ class Resuming(ToolTest):
         self.summary("--steps", "2")
         (self.path / "text").write_text("all is new. " * 200)
         self.refused("run.toml", "--quiet", "--resume", "checkpoints/run", names=["data.train", "--allow-change data.train"])
-        _, err = self.run_tool("l2l-train", "run.toml", "--quiet", "--resume", "checkpoints/run", "--allow-change", "data.train")
+        _, err = self.run_tool("l2l-train", "run.toml", "--quiet", "--resume", "checkpoints/run", "--allow-change", "data.train", "--steps", "3")
         self.assertIn("training goes on at the same position in the new ones", err)
+        (self.path / "text").write_text("all is new again. " * 200)
+        for begun in (True, False):
+            _, err = self.run_tool("l2l-train", "run.toml", "--quiet", "--resume-if-any", "--allow-change", "data.train")
+            self.assertEqual("training goes on at the same position in the new ones" in err, begun)
+            shutil.rmtree(self.path / "checkpoints")
 
 
 class DryRun(ToolTest):
