@@ -30,17 +30,17 @@ std::vector<std::filesystem::path> folders_of(const std::filesystem::path& sourc
 std::filesystem::path export_folder(const std::filesystem::path& source) { return folders_of(source).front(); }
 
 std::filesystem::path sound_export_folder(const std::filesystem::path& source) {
-  std::vector<std::filesystem::path> folders = folders_of(source);
-  for (; folders.size() > 1; folders.erase(folders.begin())) {
+  const std::vector<std::filesystem::path> folders = folders_of(source);
+  for (const std::filesystem::path& folder : folders) {
     try {
-      eps::verify_weights(folders.front());
-      return folders.front();
+      if (eps::has_manifest(folder)) eps::verify_weights(folder);
+      return folder;
     } catch (const CorruptFile& error) {
+      if (folder == folders.back()) throw eps::none_is_sound(folders, error);
       log(LogLevel::warning, std::string(error.what()) + "; trying an older checkpoint");
     }
   }
-  if (eps::has_manifest(folders.front())) eps::verify_weights(folders.front());
-  return folders.front();
+  throw Error("unreachable");
 }
 
 Options exported_options(const std::filesystem::path& folder) {

@@ -140,7 +140,7 @@ std::filesystem::path Trainer::Implementation::resume(const std::filesystem::pat
       }
       return folder;
     } catch (const CorruptFile& error) {
-      if (folder == folders.back()) throw;
+      if (folder == folders.back()) throw eps::none_is_sound(folders, error);
       if (writes()) log(LogLevel::warning, std::string(error.what()) + "; trying an older checkpoint");
     }
   }

@@ -17,7 +17,8 @@ namespace l2l::eps {
 namespace {
 
 constexpr const char* kRunCheckpoints = "checkpoints";  // in the folder of a run (l2l-train --output)
-constexpr Bytes kSmallChange = 2 * kMiB;                // hashing buffer, headers, manifest, a thread
+constexpr const char* kNoneIsSound = "; restore one from a copy, or begin a new run";
+constexpr Bytes kSmallChange = 2 * kMiB;  // hashing buffer, headers, manifest, a thread
 constexpr const char* kModelStem = "model";
 constexpr const char* kOptimizerStem = "optimizer";
 
@@ -93,7 +94,8 @@ std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path&
   }
   std::vector<std::filesystem::path> complete;
   std::string defects;
-  for (const CheckpointFolder& folder : list_checkpoints(directory)) {
+  const std::vector<CheckpointFolder> folders = list_checkpoints(directory);
+  for (const CheckpointFolder& folder : folders) {
     const std::string reason = defect(folder.path);
     if (reason.empty()) {
       complete.push_back(folder.path);
@@ -102,14 +104,23 @@ std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path&
     }
   }
   if (complete.empty()) {
-    throw BadInput(directory.string() + ": holds no complete checkpoint (step-...)" + defects +
-                       folders_with_checkpoints(directory),
-                   of_file(directory.string()));
+    const std::string tried =
+        folders.empty() ? "" : " among " + std::to_string(folders.size()) + defects + kNoneIsSound;
+    throw BadInput(
+        directory.string() + ": holds no complete checkpoint (step-...)" + tried + folders_with_checkpoints(directory),
+        of_file(directory.string()));
   }
   if (warn && !defects.empty()) {
     log(LogLevel::warning, "using " + complete[0].string() + ": newer ones are not complete" + defects);
   }
   return complete;
+}
+
+CorruptFile none_is_sound(const std::vector<std::filesystem::path>& folders, const CorruptFile& error) {
+  if (folders.size() == 1) return error;
+  return {folders.front().parent_path().string(), "none of its " + std::to_string(folders.size()) +
+                                                      " checkpoints can be loaded, the last one for " + error.what() +
+                                                      kNoneIsSound};
 }
 
 std::uint64_t newest_step(const std::filesystem::path& directory) {

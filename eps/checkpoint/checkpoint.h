@@ -28,6 +28,7 @@
 #include "eps/parameter_store.h"
 #include "eps/state_gather.h"
 #include "eps/state_save.h"
+#include "l2l/errors.h"
 
 namespace l2l::eps {
 
@@ -79,6 +80,8 @@ std::filesystem::path checkpoints_directory(const std::filesystem::path& directo
 // `directory` itself when it is one. At least one: throws BadInput when there is none. `warn`: of newer ones
 // that are not complete.
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory, bool warn = false);
+// What to throw after none of the checkpoints `folders`, found as above, could be loaded, the last for `error`.
+CorruptFile none_is_sound(const std::vector<std::filesystem::path>& folders, const CorruptFile& error);
 // The first of them, without a warning.
 std::filesystem::path find_checkpoint(const std::filesystem::path& directory);
 

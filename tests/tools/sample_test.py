@@ -5,6 +5,7 @@
 import codecs
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -96,6 +97,30 @@ class SampleTest(unittest.TestCase):
         self.assertIn("give --prompt TEXT (-: standard input), --prompts FILE or --ids", err)
         _, err = self.sample("--prompt", "x", "--chat", status=2)
         self.assertIn("bytes has no chat template; name the one to use (l2l-sample: by --template)", err)
+
+    def test_of_damaged_checkpoints_all_are_tried(self):
+        damaged = self.path / "damaged"
+        for step in (1, 2, 3):
+            shutil.copytree(self.path / "checkpoints/run/step-00000060", damaged / f"step-{step:08}")
+            with open(damaged / f"step-{step:08}/model.safetensors", "r+b") as file:
+                file.seek(-1, os.SEEK_END)
+                file.write(b"\x55")
+        def refusal(*command):
+            done = subprocess.run([TOOLS / command[0], *command[1:]], cwd=self.path, capture_output=True, text=True, timeout=100)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            return done.stderr
+        commands = (("l2l-sample", "damaged", "--prompt", "x"), ("l2l-train", "run.toml", "--resume", "damaged", "--quiet"), ("l2l-export", "damaged", "out"))
+        for command in commands:
+            err = refusal(*command)
+            self.assertEqual(err.count("trying an older checkpoint"), 2, err)
+            self.assertIn(f"{command[0]}: damaged: none of its 3 checkpoints can be loaded, the last one for damaged/step-00000001/model.safetensors: ", err)
+            self.assertIn("(checksum); restore one from a copy, or begin a new run\n", err)
+        for folder in damaged.iterdir():
+            os.truncate(folder / "model.safetensors", 100)
+        for command in commands:
+            self.assertRegex(refusal(*command), r"damaged: holds no complete checkpoint \(step-...\) among 3; damaged/step-00000003/model.safetensors: "
+                                                r"has 100 bytes; .*; restore one from a copy, or begin a new run\n")
+        shutil.rmtree(damaged)
 
     def test_a_folder_of_runs_names_those_that_have_checkpoints(self):
         done = subprocess.run([TOOLS / "l2l-sample", "checkpoints", "--prompt", "x"], cwd=self.path, capture_output=True, text=True, timeout=100)
