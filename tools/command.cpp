@@ -92,6 +92,23 @@ std::string refusal_of(const std::string& text, const Rules& rules) {
   }
 }
 
+// Of integers with commas between them. CLI11 by itself would leave out empty ones.
+CLI::Option& add_list(CLI::App& app, const std::string& name, std::vector<int>& values, const Rules& rules) {
+  const auto take = [&values, name, rules](const CLI::results_t& texts) {
+    for (const std::string& text : texts) {
+      for (std::size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
+        end = std::min(text.find(',', begin), text.size());
+        const std::string number = text.substr(begin, end - begin);
+        const std::string wrong = number.empty() ? text + " has an empty place" : refusal_of<int>(number, rules);
+        if (!wrong.empty()) throw CLI::ValidationError(name, wrong);
+        read_number(number, values.emplace_back());
+      }
+    }
+    return true;
+  };
+  return *app.add_option(name, take)->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args();
+}
+
 // The option in CLI11.
 template <typename Value>
 CLI::Option& add_option(CLI::App& app, const std::string& name, Value& value, const Rules& rules) {
@@ -99,9 +116,9 @@ CLI::Option& add_option(CLI::App& app, const std::string& name, Value& value, co
     return *app.add_flag(name, value);
   } else {
     using Element = typename ElementOf<Value>::Type;
+    if constexpr (std::is_same_v<Value, std::vector<int>>) return add_list(app, name, value, rules);
     CLI::Option& option = *app.add_option(name, value);
     option.check([rules](const std::string& text) { return refusal_of<Element>(text, rules); }, "");
-    if constexpr (std::is_same_v<Value, std::vector<int>>) option.delimiter(',');
     // Free text may be anything, the next argument too: one value for each time that the option is named. An argument
     // by its place takes all that are left.
     if constexpr (std::is_same_v<Value, std::vector<std::string>>) {

@@ -37,6 +37,15 @@ std::vector<std::int32_t> read_tokens(const std::string& name) {
   return tokens;
 }
 
+void check_tokens(const std::vector<std::int32_t>& tokens, std::int64_t vocabulary, const std::string& name) {
+  if (tokens.empty()) throw BadInput("--tokens " + name + ": is empty; give at least one token");
+  for (const std::int32_t token : tokens) {
+    if (token >= 0 && token < vocabulary) continue;
+    throw BadInput("--tokens " + name + ": token " + std::to_string(token) + " is not below the vocabulary of " +
+                   std::to_string(vocabulary));
+  }
+}
+
 void write_logits(Trainer& trainer, const std::vector<std::int32_t>& tokens, const std::string& name) {
   const ModelOptions& model = trainer.options().model;
   const bool one = model.head == "regression" || model.head == "choice";
@@ -93,6 +102,7 @@ int evaluate(const Arguments& arguments) {
   if (arguments.sequence > 0) options.model.sequence = arguments.sequence;
   if (arguments.sequence == 0 && !tokens.empty()) options.model.sequence = static_cast<std::int64_t>(tokens.size());
   Trainer trainer(options);
+  if (!arguments.tokens.empty()) check_tokens(tokens, trainer.options().model.vocabulary, arguments.tokens);
   load_weights(trainer, model);
   nlohmann::ordered_json result;
   if (!arguments.data.empty()) {

@@ -61,9 +61,12 @@ class Sampler {
   // A JSON object for each prompt, in their order.
   int continue_prompts() {
     open_text();
-    const std::vector<std::string> prompts = read_prompts(arguments_.prompts);
+    const std::vector<Prompt> prompts = read_prompts(arguments_.prompts);
     std::vector<Ids> ids;
-    for (const std::string& prompt : prompts) ids.push_back(tokenizer_->encode(wrapped(prompt)));
+    for (const auto& [prompt, place] : prompts) {
+      ids.push_back(tokenizer_->encode(wrapped(prompt)));
+      if (ids.back().empty()) throw BadInput(place + ": the prompt is empty");
+    }
     const std::vector<Ids> continuations = run(ids, &*tokenizer_, turn_end(), {});
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       TextStream stream(*tokenizer_, ids[i]);
@@ -72,7 +75,7 @@ class Sampler {
       text += stream.finish();
       const bool ended = static_cast<std::int64_t>(continuations[i].size()) < arguments_.generate.tokens;
       const nlohmann::ordered_json line = {
-          {"prompt", prompts[i]}, {"text", text}, {"tokens", continuations[i].size()}, {"ended", ended}};
+          {"prompt", prompts[i].text}, {"text", text}, {"tokens", continuations[i].size()}, {"ended", ended}};
       std::cout << json_text(line) << std::endl;
     }
     return kSuccess;

@@ -92,16 +92,18 @@ void replace_file(const fs::path& path, const std::string& text) {
   std::error_code error, ignored;
   if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {  // a device or a pipe, which takes the text
     if (std::ofstream(path, std::ios::binary) << text << std::flush) return;
-    throw Error(path.string() + ": cannot be written");
+    throw Error(path.string() + ": cannot be written: " + std::strerror(errno));
   }
   const fs::path file = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
   const fs::path temporary = file.string() + ".tmp-" + std::to_string(getpid());
   if (std::ofstream(temporary, std::ios::binary) << text << std::flush) {
     fs::rename(temporary, file, error);
     if (!error) return;
+  } else {
+    error.assign(errno, std::generic_category());
   }
   fs::remove(temporary, ignored);
-  throw Error(path.string() + ": cannot be written" + (error ? ": " + error.message() : ""));
+  throw Error(path.string() + ": cannot be written: " + error.message());
 }
 
 }  // namespace l2l::tools

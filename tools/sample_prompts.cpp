@@ -45,12 +45,12 @@ std::vector<std::int32_t> ids_in(const fs::path& file) {
 
 }  // namespace
 
-std::vector<std::string> read_prompts(const fs::path& file) {
+std::vector<Prompt> read_prompts(const fs::path& file) {
   const InputFile input(file);
   if (input.bytes() > kMostBytes) throw BadInput(file.string() + ": is too long for a file of prompts");
   const std::string text = input.text(), extension = file.extension().string();
   const bool json = extension == ".jsonl" || extension == ".ndjson";
-  std::vector<std::string> prompts;
+  std::vector<Prompt> prompts;
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -58,7 +58,8 @@ std::vector<std::string> read_prompts(const fs::path& file) {
     if (line.ends_with('\r')) line.pop_back();
     begin = end + 1;
     ++number;
-    if (!line.empty()) prompts.push_back(read_prompt(line, json, file.string() + ": line " + std::to_string(number)));
+    const std::string place = file.string() + ": line " + std::to_string(number);
+    if (!line.empty()) prompts.push_back({read_prompt(line, json, place), place});
   }
   if (prompts.empty()) throw BadInput(file.string() + ": has no prompt");
   return prompts;

@@ -10,9 +10,13 @@
 
 namespace l2l::tools {
 
+struct Prompt {
+  std::string text, place;  // "prompts.jsonl: line 3"
+};
+
 // A file of prompts: with a name that ends in .jsonl or .ndjson, JSON objects with a text "prompt", one on each line,
 // else a prompt on each line. Empty lines are left out. Throws BadInput naming file and line.
-std::vector<std::string> read_prompts(const std::filesystem::path& file);
+std::vector<Prompt> read_prompts(const std::filesystem::path& file);
 
 // The text of --prompt: `argument`, or where that is "-", standard input without the end of its last line.
 std::string prompt_of(const std::string& argument);

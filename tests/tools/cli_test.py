@@ -397,11 +397,20 @@ class Cli(ToolTest):
             self.assertEqual(drawn, out)
         (self.path / "bad.jsonl").write_text('{"prompt": "a"}\n{"text": "b"}\n')
         (self.path / "empty.txt").write_text("\n")
+        (self.path / "empty.jsonl").write_text('{"prompt": "a"}\n\n{"prompt": ""}\n')
         for more, names in ((["--prompts", "bad.jsonl"], ["bad.jsonl: line 2", "prompt"]),
-                            (["--prompts", "empty.txt"], ["has no prompt"]), (["--prompts", "none.txt"], ["none.txt"]),
+                            (["--prompts", "empty.txt"], ["has no prompt"]),
+                            (["--prompts", "empty.jsonl"], ["empty.jsonl: line 3: the prompt is empty"]), (["--prompts", "none.txt"], ["none.txt"]),
                             (["--prompt", "x", "--top-p", "0"], ["top_p must be above 0"]),
                             (["--prompt", "x", "--chat"], ["has no chat template"])):
             self.refused("checkpoints/run", *more, tool="l2l-sample", names=names)
+
+    def test_tokens_that_a_model_has_not(self):
+        self.summary()
+        logits = ("checkpoints/run", "--logits", "l.npy", "--tokens", "ids")
+        for ids, names in (("1 2000 3", "--tokens ids: token 2000 is not below the vocabulary of "), ("-1", "token -1 is not"), ("", "is empty")):
+            (self.path / "ids").write_text(ids)
+            self.refused(*logits, tool="l2l-eval", names=["--tokens ids: ", names])
 
     def test_families(self):
         llama = ["--set", "model.architecture=llama", "--set", "model.dropout=0", "--set", "model.tie_embeddings=false"]

@@ -64,6 +64,7 @@ class Mistakes(unittest.TestCase):
         bounds = [("l2l-sample", "--top-p", "1.5", "must be in [0, 1]"), ("l2l-sample", "--top-k", "-1", "must not be negative"),
                   ("l2l-sample", "--temperature", "nan", "is no finite number"), ("l2l-eval", "--sequence", "0", "must be at least 1"),
                   ("l2l-sample", "--tokens", "few", "is no whole number"), ("l2l-sample", "--temperature", "hot", "is no number"),
+                  ("l2l-sample", "--ids", "1,,2", "has an empty place"), ("l2l-sample", "--ids", "1,", "has an empty place"),
                   ("l2l-export", "--format", "onnx", "is none of hf, gguf"),
                   ("l2l-tokenize", "--threads", "99999999999999999999", "is out of range"),
                   ("l2l-train", "--steps", "99999999999999999999", "is out of range"),

@@ -163,6 +163,11 @@ class ReportTest(unittest.TestCase):
         self.assertIsNone(re.search(r"\b(nan|inf)\b", text.split("<main>")[1]), "no numbers that SVG does not have")
         Page(text)
 
+    def test_a_page_that_cannot_be_written_says_why(self):
+        (self.path / "m.jsonl").write_text(step(1) + "\n")
+        done = subprocess.run([TOOL, "m.jsonl", "--output", "/dev/full"], cwd=self.path, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (1, "l2l-report: failed: /dev/full: cannot be written: No space left on device\n"))
+
     def test_refusals(self):
         (self.path / "empty").write_text("")
         self.assertEqual(self.run_tool("empty").returncode, 0)
