@@ -162,7 +162,7 @@ void Watchdog::run() {
   try {
     alarm_(message);
   } catch (...) {
-    log(LogLevel::error, message + "; the handler of hangs failed: " + message_of_current_exception());
+    log(LogLevel::error, message + "\nThe handler of hangs failed: " + message_of_current_exception());
   }
 }
 

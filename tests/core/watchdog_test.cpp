@@ -121,7 +121,7 @@ TEST(Watchdog, LogsWhatItsAlarmThrows) {
                             [](const std::string&) { throw std::runtime_error("the pager is off"); });
     const std::string heard = listener.within(milliseconds(10'000));
     EXPECT_TRUE(heard.starts_with("2 the run hangs: thread an updater 3: in an update of layer 7")) << heard;
-    EXPECT_NE(heard.find("advice; the handler of hangs failed: the pager is off"), std::string::npos) << heard;
+    EXPECT_NE(heard.find("advice\nThe handler of hangs failed: the pager is off"), std::string::npos) << heard;
   }
   set_log_sink({});
   EXPECT_EQ(said, 1);

@@ -98,8 +98,7 @@ TEST(Options, AnAssignmentWithoutAPartNamesThatPart) {
   EXPECT_EQ(refusal("run.steps"), "'run.steps': has no value: write run.steps=VALUE");
   EXPECT_EQ(refusal("run.steps="), "'run.steps=': has no value");
   EXPECT_EQ(refusal("nosect=1"), "'nosect=1': expected section.key=value, such as run.steps=10");
-  EXPECT_SAYS(refusal("model"),
-              "'model': expected section.key=value, such as run.steps=10; [model] has pretrained, ");
+  EXPECT_SAYS(refusal("model"), "'model': expected section.key=value, such as run.steps=10; [model] has pretrained, ");
   EXPECT_EQ(load_refusal("nosect = 1\n").find("[]"), std::string::npos);
 }
 
