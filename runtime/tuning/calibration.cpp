@@ -55,32 +55,37 @@ struct Content {
   KernelChoices kernels;
 };
 
-KernelChoices kernels_of(const Json& json) {
-  const auto found = json.find("kernel_choices");
+// `what`: the values of the objects in it. Nothing where there is none.
+template <typename Value>
+Value member(const Json& json, const std::string& name, const char* what) {
+  const auto found = json.find(name);
   if (found == json.end()) return {};
   try {
-    return found->get<KernelChoices>();
+    return found->get<Value>();
   } catch (const Json::exception&) {
-    throw Error("\"kernel_choices\" is no object of objects of texts");
+    throw Error("\"" + name + "\" is no object of objects of " + what);
   }
 }
 
 // Throws an exception that says what is wrong.
 Content parse(const std::string& text) {
   const Json json = parse_json(text);
-  if (json.at("format") != kFormat) throw Error("not a calibration");
-  if (json.at("version") != kVersion) throw Error("of another version");
-  Machines machines = json.at("machines").get<Machines>();
+  if (!json.is_object()) throw Error("not a JSON object in UTF-8");
+  const auto has = [&](const char* name, const Json& value) { return json.contains(name) && json[name] == value; };
+  if (!has("format", kFormat)) throw Error("not a calibration");
+  if (!has("version", kVersion)) throw Error("of another version");
+  if (!json.contains("machines")) throw Error("\"machines\" is missing");
+  Machines machines = member<Machines>(json, "machines", "numbers");
   for (const auto& [machine, values] : machines) {
     for (const auto& [name, value] : values) {
       if (!is_figure(value)) throw Error("\"" + name + "\" is not a number above 0");
     }
   }
-  return {std::move(machines), kernels_of(json)};
+  return {std::move(machines), member<KernelChoices>(json, "kernel_choices", "texts")};
 }
 
-// Nothing of a file that is not there or damaged.
-Content read(const std::filesystem::path& path) {
+// Nothing of a file that is not there or damaged, of which it warns if asked to.
+Content read(const std::filesystem::path& path, bool warn) {
   if (path.empty()) return {};
   try {
     if (!is_there(path)) return {};
@@ -88,8 +93,10 @@ Content read(const std::filesystem::path& path) {
     if (file.bytes() > kLargestFile) throw Error("larger than 16 MiB");
     return parse(file.text());
   } catch (const std::exception& error) {
-    log(LogLevel::warning, "calibration " + path.string() + " cannot be read: " + error.what() +
-                               "; ignored, and written anew by the next measurement");
+    if (warn) {
+      log(LogLevel::warning, "calibration " + path.string() + " cannot be read: " + error.what() +
+                                 "; ignored, and written anew by the next measurement");
+    }
     return {};
   }
 }
@@ -144,7 +151,7 @@ std::filesystem::path calibration_file() {
 
 Calibration::Calibration(std::filesystem::path file, std::string machine)
     : file_(std::move(file)), machine_(std::move(machine)) {
-  Content content = read(file_);
+  Content content = read(file_, /*warn=*/true);
   values_ = std::move(content.machines[machine_]);
   kernels_ = std::move(content.kernels);
 }
@@ -176,7 +183,7 @@ void Calibration::save() {
   saved_ = std::chrono::steady_clock::now();
   if ((changed_.empty() && changed_kernels_.empty()) || file_.empty()) return;
   try {
-    Content content = read(file_);
+    Content content = read(file_, /*warn=*/false);
     for (const auto& [name, value] : changed_) content.machines[machine_][name] = value;
     for (const auto& [device, kernels] : changed_kernels_) content.kernels[device] = kernels;
     Json json = {{"format", kFormat}, {"version", kVersion}, {"machines", content.machines}};

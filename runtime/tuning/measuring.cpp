@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
 #include <system_error>
+
+#include "core/log.h"
 
 namespace l2l::runtime {
 
@@ -13,8 +16,12 @@ const char* grade_suffix(Grade grade) {
 double measuring_time(double usual) {
   static const double share = [] {
     const char* const text = std::getenv("L2L_MEASURING_TIME");
-    const double value = text == nullptr ? 1 : std::strtod(text, nullptr);
-    return value > 0 && value <= 1 ? value : 1;
+    if (text == nullptr || *text == '\0') return 1.0;
+    char* end = nullptr;
+    const double value = std::strtod(text, &end);
+    if (*end == '\0' && value > 0 && value <= 1) return value;
+    log(LogLevel::warning, std::string("L2L_MEASURING_TIME=") + text + ": is no number in (0, 1]; ignored");
+    return 1.0;
   }();
   return share * usual;
 }

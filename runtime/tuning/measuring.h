@@ -17,8 +17,9 @@ namespace l2l::runtime {
 enum class Grade : std::uint8_t { thorough, brief, estimated };
 const char* grade_suffix(Grade grade);
 
-// `usual` seconds of it, times the environment's L2L_MEASURING_TIME where that is set (in (0, 1]; anything else counts
-// as 1). Figures become noisier, or fewer are measured: for tests of what is done with them, and for trying things out.
+// `usual` seconds of it, times the environment's L2L_MEASURING_TIME where that is set (in (0, 1]; anything else is
+// warned of once and counts as 1). Figures become noisier, or fewer are measured: for tests of what is done with them,
+// and for trying things out.
 double measuring_time(double usual);
 
 // Thread-bound.

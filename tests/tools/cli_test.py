@@ -544,11 +544,18 @@ class Prediction(ToolTest):
         self.assertEqual(resources["link to the host"]["bytes"], lines[-1]["d2h_bytes"] - (2 + layers) * 8)
 
     def test_a_damaged_calibration_is_measured_anew(self):
-        self.calibration.write_text("{")
-        time_of_step, err = self.plan()
-        self.assertGreater(time_of_step["step_ms"], 0)
-        self.assertIn("calibration.json", err)
-        self.assertEqual(self.plan()[0]["measured"], 0)
+        for text, what in (("{", "not a JSON object in UTF-8"), ("[]", "not a JSON object in UTF-8"), ("{}", "not a calibration"),
+                           ('{"format": "l2l-calibration"}', "of another version"),
+                           ('{"format": "l2l-calibration", "version": 1, "machines": 3}', '"machines" is no object of objects of numbers')):
+            self.calibration.write_text(text)
+            time_of_step, err = self.plan()
+            self.assertGreater(time_of_step["step_ms"], 0)
+            self.assertGreater(time_of_step["measured"], 0)
+            self.assertEqual(err.count(f"calibration.json cannot be read: {what}; ignored, and written anew by the next measurement"), 1, err)
+            self.assertEqual(err.count("calibration.json cannot be read"), 1, err)
+            time_of_step, err = self.plan()
+            self.assertEqual(time_of_step["measured"], 0)
+            self.assertNotIn("cannot be read", err)
 
     def test_the_link_benchmark_adds_to_it(self):
         self.run_tool("l2l-bench", "link", "--size", "1MiB", "--device", "host")

@@ -117,6 +117,12 @@ class MeasuringTest(unittest.TestCase):
         self.assertEqual(after["time"]["work"], checked["time"]["work"])
         self.assertEqual(after["time"]["step_ms"], checked["time"]["step_ms"])
 
+    def test_a_time_that_is_none_is_warned_of_once(self):
+        for time_, said in (("abc", 1), ("0", 1), ("2", 1), ("nan", 1), ("0.1x", 1), ("", 0), ("0.1", 0)):
+            self.calibration.unlink(missing_ok=True)
+            _, err = self.plan(*AUTO, L2L_MEASURING_TIME=time_)
+            self.assertEqual(err.count(f"warning: L2L_MEASURING_TIME={time_}: is no number in (0, 1]; ignored"), said, err)
+
     def test_a_check_uses_what_is_kept_and_keeps_what_it_finds(self):
         first, err = self.plan("--check")
         self.assertGreater(first["time"]["measured"], 5)
