@@ -1,6 +1,7 @@
 #include "tools/model_argument.h"
 
 #include "core/files.h"
+#include "runtime/options/model_directory.h"
 #include "text/tokenizer.h"
 #include "tools/progress.h"
 
@@ -8,7 +9,8 @@ namespace l2l::tools {
 
 Options options_of_model(const std::filesystem::path& path, ModelArgument& model) {
   // A checkpoint has a config.json, too, but also its own options.
-  const bool plain = is_there(path / "config.json") && !has_checkpoint(path);
+  const bool checkpoint = has_checkpoint(path), plain = is_there(path / "config.json") && !checkpoint;
+  if (!plain && !checkpoint) static_cast<void>(runtime::config_of_model(path));  // which says what it is instead
   model = {path, !plain};
   Options options;
   if (plain) {

@@ -9,6 +9,7 @@
 #include "models/hub/special_tokens.h"
 #include "models/own_layers.h"
 #include "runtime/options/architecture_defaults.h"
+#include "runtime/options/model_directory.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
 #include "text/tokenizer.h"
@@ -103,7 +104,7 @@ Options with_pretrained_model(const Options& options) {
     }
     throw BadInput("model.new_head = true without model.pretrained: every part of a random model is new; remove it");
   }
-  const std::filesystem::path path = options.model.pretrained / "config.json";
+  const std::filesystem::path path = config_of_model(options.model.pretrained);
   ModelOptions model = models::read_hub_config(path);
   Options merged = options;
   bool sequence_is_set = false;

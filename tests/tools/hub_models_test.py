@@ -460,6 +460,34 @@ steps = 2
         hashes = [json.loads(done.stdout.splitlines()[-1])["weights_hash"] for done in (whole, again)]
         self.assertEqual(hashes[0], hashes[1])
 
+    def test_what_is_taken_for_a_model_directory_says_what_it_is(self):
+        config = self.config("llama", "run", 1)
+        model = config.read_text().split('pretrained = "')[1].split('"')[0]
+        whole, adapters, peft, merged = (self.work / name for name in ("run", "adapters", "peft", "merged"))
+        run(TOOLS / "l2l-train", config, "--quiet")
+        run(TOOLS / "l2l-train", config, "--quiet", "--set", "lora.rank=2", "--set", f"checkpoint.directory={adapters}")
+        run(TOOLS / "l2l-export", adapters, peft, "--quiet")
+        step = "step-00000001"
+        says = {whole: f"holds checkpoints of a run; name one of them, such as {whole / step}",
+                adapters: f"holds adapters without their model; l2l-export {adapters} OUT --merge makes a model directory of both",
+                adapters / step: f"holds adapters without their model; l2l-export {adapters / step} OUT --merge makes a model directory of both",
+                peft: f'an adapter; name the model that it belongs to, and set lora.adapter = "{peft}"'}
+        (self.work / "rows.jsonl").write_text('{"text": "a"}\n' * 9)
+        for directory, what in says.items():
+            message = f"l2l-train: {directory}: has no config.json of a model, but {what}\n"
+            for arguments in ((config, "--set", f"model.pretrained={directory}"), (config, "--pretrained", directory),
+                              ("--pretrained", directory, "--data", self.work / "rows.jsonl", "--output", self.work / "chosen")):
+                self.assertIn(message, run(TOOLS / "l2l-train", *arguments, status=2).stderr)
+        self.assertIn(says[peft], run(TOOLS / "l2l-eval", peft, "--data", self.work / "rows.jsonl", status=2).stderr)
+        # The ways out are ones.
+        run(TOOLS / "l2l-export", adapters, merged, "--merge", "--quiet")
+        for directory in (whole / step, merged):
+            run(TOOLS / "l2l-train", config, "--dry-run", "--set", f"model.pretrained={directory}")
+        run(TOOLS / "l2l-train", config, "--dry-run", "--set", f"lora.adapter={peft}")
+        beside = self.logits(model, "llama", "--set", f"lora.adapter={peft}")
+        self.assertLess(relative(beside, self.logits(merged, "llama")), 1e-5)
+        self.assertNotEqual(beside, self.logits(model, "llama"))
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
