@@ -378,6 +378,9 @@ class Table final : public Lines {
     if (found == names.end()) {
       refuse("there is no column \"" + name + "\" among " + list(names) + "; set " + key);
     }
+    if (std::find(found + 1, names.end(), name) != names.end()) {
+      refuse("two columns are named \"" + name + "\"; rename one of them");
+    }
     return static_cast<std::size_t>(found - names.begin());
   }
 

@@ -68,6 +68,9 @@ TEST(TextDocuments, Tables) {
   EXPECT_EQ(texts(data, "id,text\n1,\"a, \"\"b\"\"\nc\"\n2,d\n", csv), (Texts{"a, \"b\"\nc", "d"}));
   EXPECT_EQ(texts(data, "text\nonly\n", csv), (Texts{"only"}));
   EXPECT_EQ(texts(data, "\xef\xbb\xbfsentence\tlabel\nit's \"fine\"\t1\n", tsv), (Texts{"it's \"fine\""}));
+  EXPECT_SAYS(bad_input([&] { texts(data, "text,id,text\na,1,b\n", csv); }),
+              "line 1: two columns are named \"text\"; rename one of them");
+  EXPECT_EQ(texts(data, "id,text,id\n1,a,2\n", csv), (Texts{"a"}));  // neither is read
   const TextSettings pair{.kind = TextKind::csv, .columns = {"q", "a"}, .learn = Learn::completion};
   EXPECT_EQ(texts(data, "a,q\nyes,is it? \n", pair), (Texts{"is it? yes"}));
 }
