@@ -232,6 +232,7 @@ std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const Load
   if (plan.options.weights.empty()) return std::make_unique<runtime::Engine>(plan, trace.get(), nullptr, &ranks);
   if (eps::has_manifest(plan.options.weights)) eps::verify_weights(plan.options.weights);
   models::HubWeights weights = open_weights();
+  if (plan.options.new_classes) weights.leave_out_classes();
   if (!plan.options.model.base.empty()) {
     base_hash = weights.hash();
     runtime::tell_rounded(plan, weights);

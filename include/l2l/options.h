@@ -27,7 +27,7 @@ struct ModelOptions {
   // Of the keys below, only sequence (up to positions), dropout, attention and reversible may then differ from it; any
   // other that contradicts it is refused. Empty: random weights of the architecture and sizes below.
   std::filesystem::path pretrained = {};
-  bool new_head = false;  // pretrained: draw the head afresh where the directory has none
+  bool new_head = false;  // pretrained: draw the head afresh where the directory has none, or one of other classes
   // Where frozen parameters come from: `pretrained` of the run that a checkpoint was made in. Checkpoints of adapters
   // need it. A run sets it itself.
   std::filesystem::path base = {};

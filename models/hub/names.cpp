@@ -66,6 +66,11 @@ bool belongs_to_head(const std::string& parameter) {
   return false;
 }
 
+bool tells_classes(const std::string& parameter) {
+  return parameter == "classifier.weight" || parameter == "classifier.bias" || parameter.starts_with("score.") ||
+         parameter.starts_with("classifier.out_proj.");
+}
+
 bool predicts_tokens(const std::string& tensor) { return tensor.starts_with("lm_head.") || tensor.starts_with("cls."); }
 
 bool is_unused(const std::string& tensor) {

@@ -16,6 +16,8 @@ std::string hub_name(const Architecture& architecture, const std::string& parame
 std::vector<std::string> names_in_files(const Architecture& architecture, const std::string& parameter, bool tied);
 // Whether a parameter belongs to the head that a base model (BertModel, LlamaModel) has not.
 bool belongs_to_head(const std::string& parameter);
+// Whether a parameter of such a head has a row for each class.
+bool tells_classes(const std::string& parameter);
 // Whether a tensor that no parameter uses is left out on purpose: masks and positions that are buffers, BERT's pooler
 // and next-sentence head.
 bool is_unused(const std::string& tensor);

@@ -77,12 +77,12 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
   const Architecture& architecture = architecture_of(model.architecture);
   // Classes are nobody's but this model's: what tells them apart may be drawn afresh, and the head for tokens is not
   // used.
-  const bool classifies = model.head != "language";
+  const bool classifies = model.head != "language", replaces_head = new_head;
   new_head |= classifies;
   const ListedBlocks listed(all_layers(model));
   Mismatches missing, unexpected, wrong;
   std::set<std::string_view> used;
-  bool head_is_missing = false;
+  bool head_is_missing = false, classes_differ = false;
   for (const GroupSpec& group : layout.groups) {
     for (const ParameterSpec& parameter : group.parameters) {
       const std::string name_there = name_in_adapter(architecture, parameter.name);
@@ -107,6 +107,9 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
       for (const std::string& name : names_in_files(architecture, parameter.name, model.tie_embeddings)) {
         const ShardedTensor tensor = shards_.find(name);
         if (tensor.entry == nullptr || !used.insert(tensor.entry->name).second) continue;
+        const bool other_classes = tensor.entry->shape != parameter.shape && tells_classes(parameter.name);
+        if (other_classes && replaces_head) continue;
+        classes_differ |= other_classes;
         copies.push_back(tensor);
         if (tensor.entry->shape == parameter.shape && formats::is_float(*tensor.entry)) continue;
         wrong.add([&] { return describe(tensor) + "; expected is F32, BF16 or F16 " + parameter.shape.to_string(); });
@@ -126,7 +129,8 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
   for (const formats::SafetensorsFile& file : shards_.files()) {
     for (const formats::TensorEntry& tensor : file.tensors()) {
       if (used.count(tensor.name) > 0) continue;
-      const bool other_head = classifies && predicts_tokens(tensor.name);
+      const bool other_head =
+          classifies && (predicts_tokens(tensor.name) || (replaces_head && belongs_to_head(tensor.name)));
       if (other_head || is_unused(tensor.name) || listed.is_left_out(tensor.name)) {
         ++unused;
       } else {
@@ -141,13 +145,24 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
     throw BadInput(
         directory.string() + ": the weights are not those of its config.json" + missing.show(" missing tensors") +
         unexpected.show(" unexpected tensors") + wrong.show(" tensors of a wrong shape or type") +
-        (head_is_missing && !new_head ? "\nwith model.new_head = true, a head that is missing is drawn afresh" : ""));
+        (head_is_missing && !new_head ? "\nwith model.new_head = true, a head that is missing is drawn afresh"
+         : classes_differ             ? "\nwith model.new_head = true, a head of other classes is drawn afresh"
+                                      : ""));
   }
   if (unused > 0) {
     log(LogLevel::info, directory.string() + ": " + std::to_string(unused) +
                             (unused == 1 ? " tensor is" : " tensors are") +
                             " not used (buffers, pooler, next-sentence head, blocks that are not listed)");
   }
+}
+
+void HubWeights::leave_out_classes() {
+  std::erase_if(tensors_, [&](const auto& named) {
+    const bool of_adapter = adapter_ && named.second.file == &*adapter_;
+    if (of_adapter || !tells_classes(named.first)) return false;
+    bytes_ -= named.second.entry->end - named.second.entry->begin;
+    return true;
+  });
 }
 
 std::uint64_t HubWeights::hash() const {

@@ -18,10 +18,11 @@ namespace l2l::models {
 class HubWeights final : public WeightSource {
  public:
   // Finds a tensor for every parameter of `layout`, that of make_model(model). With `new_head`, parameters of the head
-  // may have none, all of them or some. Those of adapters come from the PEFT directory `adapter`, or have none where
-  // that is empty. Where `model` lists its blocks, tensors of blocks that it has not are left alone, and blocks of
-  // other types than the architecture's have none. Throws BadInput with the list of all tensors that are missing,
-  // unexpected, or of a wrong shape or type; CorruptFile.
+  // may have none, all of them or some, and the directory's head may be another, or of another number of classes. Those
+  // of adapters come from the PEFT directory `adapter`, or have none where that is empty. Where `model` lists its
+  // blocks, tensors of blocks that it has not are left alone, and blocks of other types than the architecture's have
+  // none. Throws BadInput with the list of all tensors that are missing, unexpected, or of a wrong shape or type;
+  // CorruptFile.
   HubWeights(const std::filesystem::path& directory, const ModelOptions& model, const ModelLayout& layout,
              bool new_head, const std::filesystem::path& adapter = {});
 
@@ -33,6 +34,8 @@ class HubWeights final : public WeightSource {
   // Whether a parameter's tensor has another type than this one.
   bool has_other_type(const ParameterSpec& parameter, DType type) const;
 
+  // The rows of classes of the directory's head are no parameter's from now on.
+  void leave_out_classes();
   // From now on elements may be NaN or infinite.
   void allow_nonfinite() { allow_nonfinite_ = true; }
 

@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "formats/token_shards.h"
 #include "l2l/errors.h"
+#include "models/architecture.h"
 #include "runtime/data/tokenized_files.h"
 #include "text/tokenizer.h"
 
@@ -139,24 +140,6 @@ DataFiles read_shards(const std::vector<DataFile>& files, ShardKind kind, const 
 
 bool is_text(const DataOptions& data, const fs::path& file) { return !shard_kind(data.format, file); }
 
-TextSettings settings_of(const DataOptions& data, TextKind kind, const TextModel& model) {
-  // Of raw tokens and of texts in one column none has a type.
-  const bool chooses = model.head == models::HeadKind::choice;
-  const bool pairs = kind != TextKind::text && (data.columns.size() == 2 || (chooses && data.tokenizer != "bytes"));
-  return {kind,
-          data.separator,
-          data.columns,
-          learn_of(data.learn),
-          data.chat_template,
-          data.tokenizer,
-          pairs ? model.token_types : 0,
-          model.head,
-          model.head == models::HeadKind::language ? "" : data.label,
-          model.labels,
-          model.label_names,
-          data.task};
-}
-
 // A file that was meant to be named by data.format.
 void refuse_raw_ids(const DataOptions& data, const fs::path& file, const std::string& key) {
   if (data.format != "auto" || file.extension() != ".bin") return;
@@ -179,6 +162,29 @@ void warn_of_zeros(const fs::path& file) {
 }
 
 }  // namespace
+
+TextModel text_model(const ModelOptions& model) {
+  const bool encoder = models::architecture_of(model.architecture).encoder;
+  return {encoder ? model.token_types : 0, models::head_kind_of(model.head), model.labels, model.label_names};
+}
+
+TextSettings text_settings(const DataOptions& data, TextKind kind, const TextModel& model) {
+  // Of raw tokens and of texts in one column none has a type.
+  const bool chooses = model.head == models::HeadKind::choice;
+  const bool pairs = kind != TextKind::text && (data.columns.size() == 2 || (chooses && data.tokenizer != "bytes"));
+  return {kind,
+          data.separator,
+          data.columns,
+          learn_of(data.learn),
+          data.chat_template,
+          data.tokenizer,
+          pairs ? model.token_types : 0,
+          model.head,
+          model.head == models::HeadKind::language ? "" : data.label,
+          model.labels,
+          model.label_names,
+          data.task};
+}
 
 DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptions& data, const std::string& key,
                        const TextModel& model) {
@@ -224,7 +230,7 @@ DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptio
   const bool as_stored = kind == TextKind::text && data.tokenizer == "bytes" && data.separator.empty() && !compressed &&
                          data.samples != "packed" && data.samples != "padded";
   if (as_stored) return {key, TokenFormat::text, files};
-  const TextSettings settings = settings_of(data, kind, model);
+  const TextSettings settings = text_settings(data, kind, model);
   if (settings.token_types > 0 && data.samples == "stream") {
     throw BadInput(
         "data.columns names two columns, whose texts are pairs, with data.samples = \"stream\", which has no "

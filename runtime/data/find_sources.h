@@ -4,6 +4,7 @@
 #include "l2l/options.h"
 #include "runtime/data/data_files.h"
 #include "runtime/data/samples.h"
+#include "runtime/data/text_documents.h"
 
 namespace l2l::runtime {
 
@@ -14,6 +15,10 @@ struct TextModel {
   std::int64_t labels = 0;                    // classes
   std::vector<std::string> label_names = {};  // of the classes; may be empty
 };
+TextModel text_model(const ModelOptions& model);
+
+// How files of this kind are read.
+TextSettings text_settings(const DataOptions& data, TextKind kind, const TextModel& model);
 
 // The files of `patterns`, tokenized where they are text. `key`: "data.train". Throws BadInput naming
 // key, file and reason.

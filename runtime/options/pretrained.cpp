@@ -62,6 +62,38 @@ void refuse_contradiction(const Options& options, const Key& key, const ModelOpt
                  of_file(path.string(), full_name(key)));
 }
 
+std::string lower_case(std::string text) {
+  for (char& letter : text) letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+  return text;
+}
+
+// A class by another name is the user's choice; one at another place would get another class's row of the head.
+void refuse_moved_classes(const ModelOptions& model, const ModelOptions& file, const std::filesystem::path& path) {
+  if (model.head != file.head) return;
+  const std::vector<std::string>&ours = model.label_names, &its = file.label_names;
+  for (std::size_t i = 0; i < std::min(ours.size(), its.size()); ++i) {
+    const std::string name = lower_case(its[i]);
+    const auto same = [&](const std::string& other) { return lower_case(other) == name; };
+    if (same(ours[i]) || std::none_of(ours.begin(), ours.end(), same)) continue;
+    Options show;
+    show.model = model;
+    const std::string given = value_of(show, "model.label_names");
+    show.model = file;
+    throw BadInput("model.label_names = " + given + ", but " + path.string() + " gives " +
+                       value_of(show, "model.label_names") +
+                       ", the classes of its head in their order; keep that order, or set model.new_head = true to "
+                       "train a head of your own",
+                   of_file(path.string(), "model.label_names"));
+  }
+}
+
+// What the file says of classes is said of its own head.
+void forget_other_classes(const Options& options, const ModelOptions& file, ModelOptions& model) {
+  if (model.head != file.head && !is_set(options, "model.labels")) model.labels = ModelOptions().labels;
+  if (is_set(options, "model.label_names")) return;
+  if (model.head != file.head || model.labels != file.labels) model.label_names.clear();
+}
+
 std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {
   std::vector<std::string> names;
   for (const TensorSpec& spec : specs) {
@@ -105,7 +137,8 @@ Options with_pretrained_model(const Options& options) {
     throw BadInput("model.new_head = true without model.pretrained: every part of a random model is new; remove it");
   }
   const std::filesystem::path path = config_of_model(options.model.pretrained);
-  ModelOptions model = models::read_hub_config(path);
+  const ModelOptions file = models::read_hub_config(path);
+  ModelOptions model = file;
   Options merged = options;
   bool sequence_is_set = false;
   for (const Key& key : option_keys(merged)) {
@@ -113,6 +146,8 @@ Options with_pretrained_model(const Options& options) {
     sequence_is_set |= key.name == "sequence";
     is_free(key.name) ? copy_value(key.field, key.name, model) : refuse_contradiction(options, key, model, path);
   }
+  forget_other_classes(options, file, model);
+  if (!options.model.new_head) refuse_moved_classes(model, file, path);
   if (!sequence_is_set) {
     const std::int64_t first = model.architecture == "roberta" ? model.padding_token + 1 : 0;
     model.sequence = std::min(model.positions - first, kPretrainedSequence);
@@ -138,6 +173,12 @@ void require_base(const std::filesystem::path& base) {
                      "adapters is of no use. If it has moved, leave a symbolic link there, or, with l2l-train and "
                      "l2l-eval, name where it is now with --set model.base=DIR",
                  of_key("model.base"));
+}
+
+bool has_other_classes(const std::filesystem::path& pretrained, const ModelOptions& model) {
+  const ModelOptions file = models::read_hub_config(pretrained / "config.json");
+  if (model.head != file.head || model.labels != file.labels) return true;
+  return !model.label_names.empty() && !file.label_names.empty() && model.label_names != file.label_names;
 }
 
 Options with_saved_model(Options options, const Options& saved) {

@@ -13,8 +13,12 @@ inline constexpr std::int64_t kPretrainedSequence = 1024;
 // set contradicts the file.
 Options with_pretrained_model(const Options& options);
 
-// The same for a run that goes on from a checkpoint, which was written with the options `saved` and has the model: its
-// directory is not needed. Keys of [model] that were set stay, for check_changes() to compare.
+// Whether the head that the directory has, if any, is not that of `model`, or is of other classes.
+bool has_other_classes(const std::filesystem::path& pretrained, const ModelOptions& model);
+
+// The same as with_pretrained_model() for a run that goes on from a checkpoint, which was written with the options
+// `saved` and has the model: its directory is not needed. Keys of [model] that were set stay, for check_changes() to
+// compare.
 Options with_saved_model(Options options, const Options& saved);
 
 // Throws BadInput where the directory of frozen parameters, model.base, is not there.

@@ -127,6 +127,7 @@ void check_labels(const Options& options) {
 
 void require_labels(const DataFiles& files, const std::string& head) {
   if (!files.labels.empty()) return;
+  if (files.tokens() == 0) throw BadInput(files.description() + ": has no rows with a text");
   const bool lists = head == "tokens" || head == "choice";
   throw BadInput(files.description() + ": has no labels, which model.head = \"" + head + "\" learns; it takes " +
                  (lists ? "JSON Lines" : "JSON Lines or tables"));
@@ -192,6 +193,7 @@ void set_base(ResolvedOptions& options) {
   if (!adapts || !options.weights.empty() || options.model.base.empty()) return;
   require_base(options.model.base);
   options.weights = options.model.base;
+  options.new_head = options.model.head != "language";  // the checkpoint has it
 }
 
 // This process's place among those that were started; or, where it alone was, the first of those that are planned.
@@ -264,10 +266,9 @@ ResolvedOptions resolve(const Options& unread, eps::Rank rank) {
   set_label(given);
   check_labels(given);
   given.lora = resolved_lora(given);
-  const bool encoder = models::architecture_of(given.model.architecture).encoder;
-  const TextModel model{encoder ? given.model.token_types : 0, models::head_kind_of(given.model.head),
-                        given.model.labels, given.model.label_names};
+  const TextModel model = text_model(given.model);
   ResolvedOptions options{given, asked.model.pretrained, asked.model.new_head};
+  options.new_classes = asked.model.new_head && has_other_classes(asked.model.pretrained, given.model);
   options.train_images = image_source(images.train, given, /*trains=*/true);
   options.validation_images = image_source(images.validation, given, /*trains=*/false);
   if (!options.train_images) options.train = find_training(given.data, model);

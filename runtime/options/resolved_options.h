@@ -19,6 +19,7 @@ namespace l2l::runtime {
 struct ResolvedOptions : Options {
   std::filesystem::path weights = {};  // directory that initial weights come from; empty: they are random
   bool new_head = false;               // `weights` may lack the head, which is random then
+  bool new_classes = false;            // the head of `weights` is of other classes: what tells them apart is random
   // Found and tokenized: those of data.train, or of each source.
   std::vector<DataFiles> train = {};
   std::optional<DataFiles> validation = {};

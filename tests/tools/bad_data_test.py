@@ -169,6 +169,12 @@ class Data(unittest.TestCase):
         self.assertEqual([names for names in seen.values() if len(names) > 1], [])
         self.assertGreaterEqual(len(BAD), 40)
 
+    def test_a_table_of_names_alone(self):
+        (self.work / "a.csv").write_text("text,class\n")
+        done = self.train(self.work / "a.csv", 'label = "class"\nsamples = "padded"', "--set", "model.head=classification")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("a.csv): has no rows with a text", done.stderr)
+
     def test_each_kind_is_read(self):
         text = "a text of some words that is long enough for a sequence or two; "
         kinds = {
