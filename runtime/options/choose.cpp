@@ -5,14 +5,18 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "core/choice_target.h"
 #include "core/error_place.h"
 #include "core/files.h"
 #include "core/host_memory.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
 #include "models/hub/config.h"
+#include "runtime/data/document_encoder.h"
+#include "runtime/data/find_sources.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
+#include "runtime/options/pretrained.h"
 #include "runtime/options/row_survey.h"
 #include "text/tokenizer.h"
 
@@ -24,6 +28,7 @@ using runtime::RowKind;
 using runtime::RowSurvey;
 
 constexpr std::int64_t kMinibatch = 32, kMostSequence = 512;
+constexpr std::size_t kMeasured = 1000;  // rows
 
 std::string quoted(const std::string& text) { return json_text(nlohmann::json(text)); }  // as TOML writes it, too
 
@@ -43,6 +48,20 @@ std::string percent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f%%", 100 * share);
   return text;
+}
+
+void set_all(ChosenRun& run, std::span<const std::string> assignments) {
+  for (const std::string& assignment : assignments) {
+    Options checked = run.options();
+    set_option(checked, assignment);
+    checked = with_absolute_paths(std::move(checked));
+    const std::string key = assignment.substr(0, assignment.find('='));
+    for (const runtime::Key& each : runtime::option_keys(checked)) {
+      if (std::string(each.section) + "." + std::string(each.name) == key) {
+        run.set(key, runtime::value_to_toml(each.field), "--set");
+      }
+    }
+  }
 }
 
 // Removes what it made unless it is kept.
@@ -71,39 +90,42 @@ class Output {
 
 class Chooser {
  public:
-  // `steps`: of the run, where they are said; else 0.
-  Chooser(const fs::path& pretrained, const fs::path& data, const fs::path& output, std::int64_t steps)
-      : steps_(steps),
+  Chooser(const fs::path& pretrained, const fs::path& data, const fs::path& output,
+          std::span<const std::string> assignments)
+      : assignments_(assignments),
+        data_(data),
         pretrained_(fs::absolute(pretrained)),
         output_(fs::absolute(output)),
         model_(models::read_hub_config(pretrained_ / "config.json")),
         encoder_(models::architecture_of(model_.architecture).encoder),
         rows_(runtime::survey_rows(data)) {
-    check(data);
+    check();
   }
 
   const RowSurvey& rows() const { return rows_; }
   ChosenRun run();
 
  private:
-  void check(const fs::path& data) const;
+  void check() const;
   bool has_labels() const { return rows_.kind != RowKind::text && !converses(); }
   bool converses() const { return rows_.kind == RowKind::chat || rows_.kind == RowKind::completion; }
   void add(const std::string& key, const std::string& value, const std::string& reason) {
     run_.keys.push_back({key, value, reason});
   }
   void add_model();
+  void add_classes(const std::string& head);
   void add_data();
+  void add_sequence();
   void add_optimizer();
   void add_machine();
-  void measure_lengths();
+  std::vector<std::int64_t> lengths() const;
   std::uint64_t training_rows() const;
   std::int64_t passes() const;
   std::int64_t steps() const;
   double parameters() const;
 
-  const std::int64_t steps_;
-  const fs::path pretrained_, output_;
+  const std::span<const std::string> assignments_;
+  const fs::path data_, pretrained_, output_;
   const ModelOptions model_;
   const bool encoder_;
   const RowSurvey rows_;
@@ -112,9 +134,9 @@ class Chooser {
   ChosenRun run_;
 };
 
-void Chooser::check(const fs::path& data) const {
+void Chooser::check() const {
   const auto refuse = [&](const std::string& reason) {
-    throw BadInput(data.string() + ": " + reason, of_file(data.string()));
+    throw BadInput(data_.string() + ": " + reason, of_file(data_.string()));
   };
   if (rows_.rows < 20) refuse("has " + std::to_string(rows_.rows) + " rows; at least 20 make a run and a validation");
   if (encoder_ && converses()) {
@@ -136,48 +158,95 @@ std::uint64_t Chooser::training_rows() const {
   return rows;
 }
 
-// Tokens of the sample: the sequence holds all rows but those twice as long as 99 of 100 are.
-void Chooser::measure_lengths() {
-  const auto tokenizer = text::open_tokenizer(pretrained_);
-  const auto encoder = tokenizer->make_encoder();
+// Tokens of each of the first rows, sorted. Reads all rows as the run will, so that what is wrong is said of the file
+// that was named, and not of a part of it.
+std::vector<std::int64_t> Chooser::lengths() const {
+  ChosenRun chosen = run_;
+  set_all(chosen, assignments_);
+  Options options = chosen.options();
+  for (const runtime::Key& key : runtime::option_keys(options)) runtime::check_value(key);
+  options = runtime::with_pretrained_model(options);
+  const runtime::TextSettings settings =
+      runtime::text_settings(options.data, runtime::TextKind::jsonl, runtime::text_model(options.model));
+  const auto reader = runtime::read_documents(data_, settings);
+  std::vector<runtime::TextDocument> documents;
+  std::size_t rows = 0;
+  for (runtime::TextDocument document; reader->next(document);) {
+    if (document.label != kFurtherChoice) ++rows;
+    if (rows <= kMeasured) documents.push_back(std::move(document));
+  }
+  if (documents.empty()) throw BadInput(data_.string() + ": all texts are empty", of_file(data_.string()));
+  std::size_t failed = 0;
   std::vector<std::int64_t> lengths;
-  std::vector<std::int32_t> ids;
-  for (const std::vector<std::string>& texts : rows_.sample) {
-    ids.clear();
-    for (const std::string& text : texts) encoder->encode(text, /*special=*/true, ids);
-    lengths.push_back(static_cast<std::int64_t>(ids.size()));
+  for (const auto& encoded : runtime::DocumentEncoder(settings, /*threads=*/1).encode(documents, failed)) {
+    if (encoded.label != kFurtherChoice) lengths.push_back(0);
+    lengths.back() += static_cast<std::int64_t>(encoded.ids.size());
   }
   std::sort(lengths.begin(), lengths.end());
-  for (const std::int64_t length : lengths) mean_tokens_ += static_cast<double>(length);
-  mean_tokens_ /= static_cast<double>(lengths.size());
-  const std::int64_t most = std::min(lengths.back(), 2 * lengths[lengths.size() * 99 / 100]);
+  return lengths;
+}
+
+// Holds all rows but those twice as long as 99 of 100 are.
+void Chooser::add_sequence() {
+  const std::vector<std::int64_t> tokens = lengths();
+  for (const std::int64_t length : tokens) mean_tokens_ += static_cast<double>(length);
+  mean_tokens_ /= static_cast<double>(tokens.size());
+  const std::int64_t most = std::min(tokens.back(), 2 * tokens[tokens.size() * 99 / 100]);
   const std::int64_t positions = model_.positions - (model_.architecture == "roberta" ? model_.padding_token + 1 : 0);
   sequence_ = std::min({std::max<std::int64_t>(16, (most + 7) / 8 * 8), kMostSequence, positions});
   if (!has_labels()) sequence_ = std::min(kMostSequence, positions);
+  const auto behind_model =
+      std::ranges::find_if(run_.keys, [](const ChosenKey& each) { return !each.key.starts_with("model."); });
+  run_.keys.insert(behind_model,
+                   {"model.sequence", std::to_string(sequence_),
+                    has_labels() ? "holds the longest of the first " + std::to_string(tokens.size()) + " rows, of " +
+                                       short_number(std::round(mean_tokens_)) + " tokens on average"
+                                 : "documents are packed into sequences of this length"});
+}
+
+// Those of the directory's head, where it has those of the rows; else its rows would get other meanings.
+void Chooser::add_classes(const std::string& head) {
+  const bool has_head = model_.head == head;
+  std::vector<std::string> theirs = has_head ? model_.label_names : std::vector<std::string>();
+  for (std::int64_t i = 0; has_head && model_.label_names.empty() && i < model_.labels; ++i) {
+    theirs.push_back("LABEL_" + std::to_string(i));
+  }
+  const auto unknown = std::ranges::find_if(
+      rows_.class_names, [&](const std::string& name) { return std::ranges::count(theirs, name) == 0; });
+  if (has_head && unknown == rows_.class_names.end() && rows_.classes <= model_.labels) {
+    add("model.labels", std::to_string(model_.labels), "classes of the directory's head");
+    if (!rows_.class_names.empty()) add("model.label_names", list_of(theirs), "as the directory's head has them");
+    return;
+  }
+  if (has_head && (!model_.label_names.empty() || rows_.classes != model_.labels)) {
+    add("model.new_head", "true",
+        "the directory's head is for " + (unknown == rows_.class_names.end()
+                                              ? std::to_string(model_.labels) + " classes"
+                                              : list_of(theirs) + ", which " + quoted(*unknown) + " is not among"));
+  }
+  add("model.labels", std::to_string(rows_.classes), "different labels in the rows");
+  if (!rows_.class_names.empty()) add("model.label_names", list_of(rows_.class_names), "as the rows name them");
 }
 
 void Chooser::add_model() {
   add("model.pretrained", quoted(pretrained_.string()), model_.architecture + ", --pretrained");
-  const char* const head = rows_.kind == RowKind::classified ? "classification"
+  const std::string head = rows_.kind == RowKind::classified ? "classification"
                            : rows_.kind == RowKind::scored   ? "regression"
                            : rows_.kind == RowKind::words    ? "tokens"
                            : rows_.kind == RowKind::choices  ? "choice"
                                                              : "language";
   add("model.head", quoted(head), "what the rows have");
-  if (rows_.classes > 0) add("model.labels", std::to_string(rows_.classes), "different labels in the rows");
-  if (!rows_.class_names.empty()) add("model.label_names", list_of(rows_.class_names), "as the rows name them");
+  if (rows_.classes > 0) add_classes(head);
   if (encoder_ && !has_labels()) add("model.new_head", "true", "where the directory has no head for masked tokens");
-  add("model.sequence", std::to_string(sequence_),
-      has_labels() ? "holds the longest of the first " + std::to_string(rows_.sample.size()) + " rows, of " +
-                         short_number(std::round(mean_tokens_)) + " tokens on average"
-                   : "documents are packed into sequences of this length");
+  if (has_labels() && model_.head != "language" && model_.head != head) {
+    add("model.new_head", "true", "the directory's head is for " + quoted(model_.head));
+  }
 }
 
 void Chooser::add_data() {
   add("data.train", list_of({(output_ / "data/train.jsonl").string()}), "--data, but what is held out");
   add("data.validation", list_of({(output_ / "data/validation.jsonl").string()}), "5% of the rows");
-  if (rows_.kind == RowKind::classified || rows_.kind == RowKind::scored)
-    add("data.label", quoted("label"), "as in the rows");
+  if (has_labels()) add("data.label", quoted(rows_.kind == RowKind::words ? "tags" : "label"), "as in the rows");
   if (rows_.kind == RowKind::completion) add("data.learn", quoted("completion"), "the prompt is given");
   if (rows_.kind == RowKind::chat) add("data.learn", quoted("assistant"), "what users say is given");
   add("data.samples", quoted(has_labels() && encoder_ ? "padded" : "packed"),
@@ -200,7 +269,10 @@ std::int64_t Chooser::steps() const {
 
 void Chooser::add_optimizer() {
   const double rate = model_.hidden >= 1024 ? 2e-5 : model_.hidden >= 768 ? 5e-5 : 1e-4;
-  const std::int64_t count = steps_ > 0 ? steps_ : steps();
+  Options said;
+  said.run.steps = 0;
+  for (const std::string& assignment : assignments_) set_option(said, assignment);
+  const std::int64_t count = said.run.steps > 0 ? said.run.steps : steps();
   add("batch.minibatch", std::to_string(kMinibatch), "usual for fine-tuning");
   add("optimizer.learning_rate", short_number(rate),
       "all weights of a model with hidden = " + std::to_string(model_.hidden) +
@@ -220,7 +292,10 @@ double Chooser::parameters() const {
     if (entry.path().extension() == ".safetensors") bytes += static_cast<double>(entry.file_size());
   }
   const nlohmann::json config = parse_json(InputFile(pretrained_ / "config.json").text());
-  const std::string dtype = config.value("dtype", config.value("torch_dtype", std::string("float32")));
+  std::string dtype = "float32";
+  for (const char* const key : {"torch_dtype", "dtype"}) {
+    if (const auto value = config.find(key); value != config.end() && value->is_string()) dtype = *value;
+  }
   return bytes / (dtype == "float32" ? 4 : 2);
 }
 
@@ -234,9 +309,9 @@ void Chooser::add_machine() {
 }
 
 ChosenRun Chooser::run() {
-  measure_lengths();
   add_model();
   add_data();
+  add_sequence();
   add_optimizer();
   add_machine();
   const auto held = rows_.rows - training_rows();
@@ -290,23 +365,9 @@ Options ChosenRun::options() const { return parse_options(config(), "(chosen opt
 ChosenRun choose_run(const fs::path& pretrained, const fs::path& data, const fs::path& output,
                      std::span<const std::string> assignments) {
   Output folder(output);
-  Options said;
-  said.run.steps = 0;
-  for (const std::string& assignment : assignments) set_option(said, assignment);
-  Chooser chooser(pretrained, data, output, said.run.steps);
+  Chooser chooser(pretrained, data, output, assignments);
   ChosenRun run = chooser.run();
-  for (const std::string& assignment : assignments) {
-    Options checked = run.options();
-    set_option(checked, assignment);
-    checked = with_absolute_paths(std::move(checked));
-    const std::size_t equals = assignment.find('=');
-    const std::string key = assignment.substr(0, equals);
-    for (const runtime::Key& each : runtime::option_keys(checked)) {
-      if (std::string(each.section) + "." + std::string(each.name) == key) {
-        run.set(key, runtime::value_to_toml(each.field), "--set");
-      }
-    }
-  }
+  set_all(run, assignments);
   validate_options(run.options());
   make_folders(output / "data");
   runtime::split_rows(data, chooser.rows().rows, output / "data/train.jsonl", output / "data/validation.jsonl");

@@ -18,7 +18,6 @@ namespace {
 using nlohmann::json;
 
 constexpr Bytes kMostLine = Bytes{256} << 20;
-constexpr std::size_t kSample = 1000;       // rows
 constexpr std::size_t kMostClasses = 1000;  // that are told apart by name
 constexpr std::size_t kMostNumbers = 50;    // different whole numbers that are taken for classes
 constexpr std::uint64_t kOneOf = 20;        // rows is held out
@@ -56,7 +55,7 @@ class Survey {
   RowSurvey run() {
     for (std::string line; stream_.read_line(line, kMostLine);) {
       ++line_;
-      if (line.find_first_not_of(" \t\r") != std::string::npos) add(parse_json(line));
+      if (line.find_first_not_of(" \t\r") != std::string::npos) add(line);
     }
     if (found_.rows == 0) throw BadInput(stream_.file().string() + ": has no rows");
     if (found_.kind == RowKind::classified || found_.kind == RowKind::words) name_classes();
@@ -68,17 +67,19 @@ class Survey {
     throw BadInput(stream_.file().string() + ": line " + std::to_string(line_) + ": " + reason);
   }
 
-  void add(const json& row) {
+  void add(const std::string& line) {
+    const json row = parse_json(line);
     if (row.is_discarded() || !row.is_object()) {
-      refuse("is not a JSON object in UTF-8; tables and plain text are for a config: data.train, data.label");
+      const bool other_file = found_.rows == 0 && line[line.find_first_not_of(" \t\r")] != '{';
+      refuse(std::string("is not a JSON object in UTF-8") +
+             (other_file ? "; tables and plain text are for a config: data.train, data.label" : ""));
     }
     if (kind_ == nullptr) choose_kind(row);
     for (const char* const name : kind_->members) {
       if (!row.contains(name)) refuse(std::string("has no \"") + name + "\", as the first row has");
     }
-    if (found_.kind == RowKind::classified) count(text_of(row.at("label")));
+    if (found_.kind == RowKind::classified) count(row.at("label"), "label");
     if (found_.kind == RowKind::words) count_tags(row.at("tags"));
-    if (found_.sample.size() < kSample) found_.sample.push_back(texts_of(row));
     ++found_.rows;
   }
 
@@ -100,34 +101,34 @@ class Survey {
         "\"prompt\" and \"completion\"; or \"messages\". Other names are for a config: data.columns, data.label");
   }
 
-  void count(const std::string& label) {
+  // What would be a class by mistake.
+  void check_label(const json& value, const std::string& field) const {
+    const auto refuse_it = [&](const std::string& reason) { refuse("\"" + field + "\" " + reason); };
+    if (value.is_null()) refuse_it("is null; leave out rows without a label");
+    if (value.is_structured()) refuse_it("is a list or an object, not the name of a class or a number");
+    if (!value.is_string()) return;
+    const std::string label = value.get<std::string>();
+    if (label.empty()) refuse_it("is empty; leave out rows without a label");
+    const auto is_space = [](char letter) { return letter == ' ' || (letter >= '\t' && letter <= '\r'); };
+    const auto is_control = [](unsigned char letter) { return letter < ' ' || letter == 0x7f; };
+    const std::string shown = "is " + json_text(json(label.substr(0, 80))) + ", which ";
+    if (is_space(label.front()) || is_space(label.back())) refuse_it(shown + "begins or ends with white space");
+    if (std::any_of(label.begin(), label.end(), is_control)) refuse_it(shown + "has a line break or the like in it");
+  }
+
+  void count(const json& value, const std::string& field) {
+    check_label(value, field);
+    const std::string label = text_of(value);
     if (labels_.size() <= kMostClasses || labels_.count(label) > 0) ++labels_[label];
     all_numbers_ = all_numbers_ && number_of(label).has_value();
     if (labels_.size() > kMostClasses && !all_numbers_) {
-      refuse("\"label\": more than " + std::to_string(kMostClasses) + " different ones, which are no classes");
+      refuse("\"" + field + "\": more than " + std::to_string(kMostClasses) + " different ones, which are no classes");
     }
   }
 
   void count_tags(const json& tags) {
     if (!tags.is_array()) refuse("\"tags\" is not a list");
-    for (const json& tag : tags) count(text_of(tag));
-  }
-
-  // What of a row shares a sequence.
-  std::vector<std::string> texts_of(const json& row) const {
-    const auto string_of = [&](const json& value) { return value.is_string() ? value.get<std::string>() : ""; };
-    std::vector<std::string> texts;
-    if (found_.kind == RowKind::words && row.at("tokens").is_array()) {
-      for (const json& word : row.at("tokens")) {
-        texts.resize(1);
-        texts[0] += string_of(word) + " ";
-      }
-    } else if (found_.kind == RowKind::choices && row.at("choices").is_array()) {
-      for (const json& choice : row.at("choices")) texts.push_back(string_of(row.at("context")) + string_of(choice));
-    } else if (row.contains("text")) {
-      texts.push_back(string_of(row.at("text")));
-    }
-    return texts;
+    for (const json& tag : tags) count(tag, "tags");
   }
 
   void name_classes() {

@@ -16,12 +16,10 @@ struct RowSurvey {
   std::int64_t classes = 0;
   std::vector<std::string> class_names = {};  // in their order; empty where rows have the numbers 0 to classes - 1
   double largest_class = 0;                   // its share of the rows
-  // Texts of a sample of rows, to measure lengths by: as one sequence has them.
-  std::vector<std::vector<std::string>> sample = {};
 };
 
 // Reads all rows. Throws BadInput naming file, line and field: a row that is no JSON object, of another kind than the
-// first, or without what its kind needs; labels of one class alone.
+// first, or without what its kind needs; a label that is no name of a class and no number; labels of one class alone.
 RowSurvey survey_rows(const std::filesystem::path& file);
 
 // Whether row `index` (from 0) of `rows` is held out for validation: about one of twenty, by its place alone, and at

@@ -63,6 +63,22 @@ TEST(RowSurvey, RefusesWhatNoRunCanLearn) {
   EXPECT_SAYS(refusal("{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\"}"),
               "line 2: has no \"label\", as the first row has");
   EXPECT_SAYS(refusal(labelled({"1", "1"})), "all rows have the label \"1\"");
+  EXPECT_SAYS(refusal("text,label\nx,1"), "line 1: is not a JSON object in UTF-8; tables and plain text");
+  for (const char* const broken : {"{\"text\": \"\xff\"}", "{"}) {
+    EXPECT_TRUE(refusal(broken).ends_with("rows.jsonl: line 1: is not a JSON object in UTF-8")) << refusal(broken);
+  }
+  const std::pair<const char*, const char*> labels[] = {
+      {"null", "line 2: \"label\" is null; leave out"},
+      {"[1]", "line 2: \"label\" is a list"},
+      {"\"\"", "line 2: \"label\" is empty"},
+      {"\" pos\"", "line 2: \"label\" is \" pos\", which begins or ends with white space"},
+      {"\"pos\\n\"", "line 2: \"label\" is \"pos\\n\", which begins or ends with white space"},
+      {"\"a\\u007fb\"",
+       "line 2: \"label\" is \"a\x7f"
+       "b\", which has a line break or the like"}};
+  for (const auto& [label, reason] : labels) EXPECT_SAYS(refusal(labelled({"\"neg\"", label, "\"pos\""})), reason);
+  EXPECT_EQ(refusal(labelled({"\"neg\"", "\"very good\"", "\"\xc3\xa9\""})), "(no BadInput)");
+  EXPECT_SAYS(refusal("{\"tokens\": [\"a\"], \"tags\": [null]}"), "line 1: \"tags\" is null");
   Names texts;
   for (int i = 0; i < 1100; ++i) texts.push_back("\"t" + std::to_string(i) + "\"");
   EXPECT_SAYS(refusal(labelled(texts)), "more than 1000 different ones");

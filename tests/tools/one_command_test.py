@@ -6,12 +6,17 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
 TOOLS = pathlib.Path(sys.argv[1]).resolve()
+FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "fixtures"
+sys.path.insert(0, str(FIXTURES))
+import hub_files  # noqa: E402
+
 MODEL = pathlib.Path(os.environ.get("L2L_TEST_DATA", "/nonexistent")) / "minilm"
 GOOD, BAD = ("a warm and moving film", "great fun", "wonderful actors"), ("a dull mess", "bad and boring", "awful script")
 
@@ -71,6 +76,109 @@ class OneCommandTest(unittest.TestCase):
         self.assertEqual(more.returncode, 0, more.stderr)
         self.assertIn("resumed from ", more.stderr)
 
+    def chosen(self, key, done):
+        """The value and the reason, as the run says them."""
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return next((line.split(" = ", 1)[1] for line in done.stderr.splitlines() if line.startswith(f"  {key} = ")), None)
+
+    def classifier(self, name, labels, steps=1, *more):
+        """A directory that tells the classes of self.rows apart, in this order."""
+        done = self.train("--set", f"model.label_names={json.dumps(labels)}", "--set", f"run.steps={steps}", *more, output=f"{name}-run")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shutil.copytree(next((self.path / f"{name}-run/checkpoints").glob("step-*")), self.path / name)
+        return self.path / name
+
+    def renamed(self, model, name, labels):
+        shutil.copytree(model, self.path / name)
+        config = json.loads((model / "config.json").read_text())
+        config |= {"id2label": {str(i): label for i, label in enumerate(labels)}, "label2id": {label: i for i, label in enumerate(labels)}}
+        (self.path / name / "config.json").write_text(json.dumps(config))
+        return self.path / name
+
+    def test_a_classifier_keeps_the_order_of_its_classes(self):
+        tuned = self.classifier("tuned", ["good", "bad"], 20, "--set", "optimizer.learning_rate=3e-4")
+        self.assertEqual(json.loads((tuned / "config.json").read_text())["id2label"], {"0": "good", "1": "bad"})
+        still = ("--set", "run.steps=1", "--set", "optimizer.learning_rate=1e-12")
+        kept = self.train(*still, model=tuned, output="kept")
+        self.assertEqual(self.chosen("model.label_names", kept), '["good", "bad"]  as the directory\'s head has them')
+        self.assertIsNone(self.chosen("model.new_head", kept))
+        kept = json.loads(kept.stdout.splitlines()[-1])
+        self.assertEqual(kept["metrics"]["accuracy"], 1.0)
+        self.assertLess(kept["validation_loss"], 0.4)
+        # Control: the same rows by names that say nothing are what the order was before.
+        moved = self.train(*still, model=self.renamed(tuned, "unnamed", ["LABEL_0", "LABEL_1"]), output="moved")
+        self.assertEqual(self.chosen("model.label_names", moved), '["bad", "good"]  as the rows name them')
+        self.assertEqual(json.loads(moved.stdout.splitlines()[-1])["metrics"]["accuracy"], 0.0)
+        # Of a config.
+        def again(names, *more):
+            return self.run_tool("kept/config.toml", "--set", f"checkpoint.directory={names[0]}", "--set",
+                                 f"model.label_names={json.dumps(names)}", *more)
+        refused = again(["bad", "good"])
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn('model.label_names = ["bad", "good"], but ', refused.stderr)
+        self.assertIn('tuned/config.json gives ["good", "bad"], the classes of its head', refused.stderr)
+        # Of another seed, or the head would begin as that of `tuned` began.
+        fresh = again(["bad", "good"], "--set", "model.new_head=true", "--set", "run.seed=7")
+        self.assertEqual(fresh.returncode, 0, fresh.stderr)
+        self.assertAlmostEqual(json.loads(fresh.stdout.splitlines()[-1])["validation_loss"], 0.69, delta=0.6)
+        for path in (self.path / "kept/data").iterdir():
+            path.write_text(path.read_text().replace('"good"', '"Fine"').replace('"bad"', '"Poor"'))
+        other = again(["Fine", "Poor"])  # other names for the same classes
+        self.assertEqual(json.loads(other.stdout.splitlines()[-1])["metrics"]["accuracy"], 1.0)
+
+    def test_classes_that_a_classifier_has_not_get_a_new_head(self):
+        few = self.path / "few.jsonl"
+        def write(*labels):
+            few.write_text("".join(json.dumps({"text": f"{GOOD[i % 3]} {i}", "label": labels[i % len(labels)]}) + "\n" for i in range(30)))
+        write("good", "bad", "mixed")
+        one = ("--set", "run.steps=1", "--set", "batch.minibatch=4")
+        three = self.renamed(self.classifier("two", ["good", "bad"]), "three", ["good", "bad"])
+        done = self.train(*one, data=few, model=three, output="more")
+        self.assertEqual(self.chosen("model.label_names", done), '["bad", "good", "mixed"]  as the rows name them')
+        self.assertEqual(self.chosen("model.new_head", done),
+                         'true  the directory\'s head is for ["good", "bad"], which "mixed" is not among')
+        saved = next((self.path / "more/checkpoints").glob("step-*"))
+        self.assertEqual(json.loads((saved / "config.json").read_text())["id2label"], {"0": "bad", "1": "good", "2": "mixed"})
+        refused = self.run_tool("more/config.toml", "--set", "model.new_head=false", "--set", 'model.label_names=["good", "bad", "mixed"]')
+        self.assertIn("with model.new_head = true, a head of other classes is drawn afresh", refused.stderr)
+        self.chosen("", self.train(*one, "--set", "lora.rank=2", data=few, model=three, output="lora"))
+        resumed = self.run_tool("lora/config.toml", "--output", "lora", "--resume", "lora/checkpoints", "--steps", 2)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)  # beside a directory with the other head
+        # Of three classes, rows may have two.
+        for labels, names in ((("mixed", "bad"), '["bad", "good", "mixed"]  as the directory\'s head has them'), ((1, 0), None)):
+            write(*labels)
+            done = self.train(*one, data=few, model=saved, output=f"less{labels[0]}")
+            self.assertEqual(self.chosen("model.labels", done), "3  classes of the directory's head")
+            self.assertEqual(self.chosen("model.label_names", done), names)
+            self.assertIsNone(self.chosen("model.new_head", done))
+        # Words are another head's.
+        few.write_text("".join(json.dumps({"tokens": ["a", "b"], "tags": ["O", "B-X"]}) + "\n" for _ in range(30)))
+        done = self.train(*one, data=few, model=saved, output="words")
+        self.assertEqual(self.chosen("model.new_head", done), 'true  the directory\'s head is for "classification"')
+
+    def test_a_pass_over_completions_counts_their_tokens(self):
+        characters = [chr(byte) for byte in (*range(33, 127), *range(161, 173), *range(174, 256))]
+        characters += [chr(256 + i) for i in range(256 - len(characters))]
+        fixture = json.loads((FIXTURES / "hub_models.json").read_text())["llama"]
+        old = fixture["config"]["vocab_size"]
+        hub_files.write_model(self.path / "llama", dict(fixture["config"], vocab_size=256),
+                              {name: [256 if size == old else size for size in shape] for name, shape in fixture["shapes"].items()})
+        (self.path / "llama/tokenizer.json").write_text(json.dumps({
+            "model": {"type": "BPE", "vocab": {character: i for i, character in enumerate(characters)}, "merges": []},
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}, "decoder": {"type": "ByteLevel"}}))
+        rows = self.path / "completions.jsonl"
+        rows.write_text("".join(json.dumps({"prompt": "x" * 60, "completion": f" {i:03}" * 10}) + "\n" for i in range(400)))
+        done = self.train("--set", "run.seconds=1", data=rows, model=self.path / "llama")
+        sequence = int(self.chosen("model.sequence", done).split()[0])
+        self.assertEqual(int(self.chosen("run.steps", done).split()[0]), -(-380 * 100 // (32 * sequence)))
+
+    def test_choices_fit_in_their_sequence(self):
+        rows = self.path / "choices.jsonl"
+        rows.write_text("".join(json.dumps({"context": "which one", "choices": ["a film", "an actor"] * 4, "label": i % 8}) + "\n" for i in range(24)))
+        done = self.train("--set", "run.steps=1", "--set", "batch.minibatch=2", data=rows)
+        self.assertEqual(self.chosen("model.sequence", done), "56  holds the longest of the first 24 rows, of 56 tokens on average")
+        self.assertNotIn("longer than model.sequence", done.stderr)
+
     def refuse(self, says, *more, **named):
         done = self.train(*more, **named)
         self.assertEqual(done.returncode, 2, done.stderr)
@@ -96,7 +204,11 @@ class OneCommandTest(unittest.TestCase):
         self.refuse("config.json", model=self.path)
         # Of the rows: what only the plan finds.
         bad.write_text("".join(json.dumps({"text": "" if i == 7 else 5 if i == 9 else "x", "label": i % 2}) + "\n" for i in range(40)))
-        self.refuse('"text" is not a string', data=bad)
+        self.refuse('bad.jsonl: line 10: "text" is not a string', data=bad)
+        bad.write_text("".join(json.dumps({"context": "q", "choices": ["a", "b"], "label": 2 if i == 25 else 0}) + "\n" for i in range(40)))
+        self.refuse('bad.jsonl: line 26: "label" is "2", not a choice from 0 to 1', data=bad)
+        bad.write_text("".join(json.dumps({"text": "x", "label": "a\nb" if i == 30 else i % 2}) + "\n" for i in range(40)))
+        self.refuse(r'bad.jsonl: line 31: "label" is "a\nb", which has a line break or the like in it', data=bad)
 
     def test_usage(self):
         for arguments, says in (((), "give a CONFIG, or --pretrained DIR --data FILE.jsonl --output DIR"),
