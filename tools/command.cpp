@@ -95,6 +95,7 @@ std::string refusal_of(const std::string& text, const Rules& rules) {
 // Of integers with commas between them. CLI11 by itself would leave out empty ones.
 CLI::Option& add_list(CLI::App& app, const std::string& name, std::vector<int>& values, const Rules& rules) {
   const auto take = [&values, name, rules](const CLI::results_t& texts) {
+    values.clear();  // the default
     for (const std::string& text : texts) {
       for (std::size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
         end = std::min(text.find(',', begin), text.size());
