@@ -113,11 +113,6 @@ void check_chosen(const TrainArguments& arguments) {
   if (arguments.pretrained.empty() || arguments.data.empty() || arguments.output.empty()) {
     throw BadInput("give a CONFIG, or --pretrained DIR --data FILE.jsonl --output DIR");
   }
-  if (std::error_code error; !fs::exists(fs::path(arguments.pretrained) / "config.json", error)) {
-    Options options;
-    options.model.pretrained = arguments.pretrained;
-    validate_options(options);  // says what there is instead
-  }
   if (!arguments.resume.empty()) {
     throw BadInput("--resume: name the run's config: " + arguments.output + "/config.toml");
   }

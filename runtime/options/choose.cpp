@@ -14,6 +14,7 @@
 #include "models/hub/config.h"
 #include "runtime/data/document_encoder.h"
 #include "runtime/data/find_sources.h"
+#include "runtime/options/model_directory.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
 #include "runtime/options/pretrained.h"
@@ -96,7 +97,7 @@ class Chooser {
         data_(data),
         pretrained_(fs::absolute(pretrained)),
         output_(fs::absolute(output)),
-        model_(models::read_hub_config(pretrained_ / "config.json")),
+        model_(models::read_hub_config(runtime::config_of_model(pretrained_))),
         encoder_(models::architecture_of(model_.architecture).encoder),
         rows_(runtime::survey_rows(data)) {
     check();
