@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/file_lock.h"
+#include "base/file_lock.h"
 
 namespace l2l::eps {
 

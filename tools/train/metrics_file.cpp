@@ -1,9 +1,5 @@
 #include "tools/train/metrics_file.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 
@@ -30,16 +26,12 @@ std::uintmax_t bytes_until(const std::filesystem::path& path, std::int64_t compl
   return bytes;
 }
 
-// A descriptor of a regular file, locked until it is closed; -1 where there is none, or its file system has no locks.
-// Throws BadInput where another run has locked it.
-int lock(const std::filesystem::path& path) {
+// Nothing where it is no regular file. Throws BadInput where another run has it.
+std::optional<FileLock> lock(const std::filesystem::path& path) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return -1;
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0 || flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
-  const bool in_use = errno == EWOULDBLOCK;
-  close(descriptor);
-  if (!in_use) return -1;
+  if (!std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
+  std::optional<FileLock> lock = FileLock::take(path, LockKind::exclusive);
+  if (lock) return lock;
   throw BadInput(std::string(kOption) + " " + path.string() + ": another run is writing to it; name another file");
 }
 
@@ -64,14 +56,7 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t completed) : p
   lock_ = lock(path_);
 }
 
-MetricsFile::~MetricsFile() {
-  if (lock_ >= 0) close(lock_);
-}
-
-void MetricsFile::check_unused(const std::filesystem::path& path) {
-  const int descriptor = lock(path);
-  if (descriptor >= 0) close(descriptor);
-}
+void MetricsFile::check_unused(const std::filesystem::path& path) { static_cast<void>(lock(path)); }
 
 bool MetricsFile::add(const StepReport& report) { return add(to_json(report)); }
 

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
+#include "base/file_lock.h"
 #include "l2l/trainer.h"
 
 namespace l2l::tools {
@@ -17,10 +19,6 @@ class MetricsFile {
   // appends, and cuts off the lines of later steps, which it repeats. An empty path writes nothing. Throws BadInput,
   // also where the file is no metrics file.
   MetricsFile(std::filesystem::path path, std::int64_t completed);
-  ~MetricsFile();
-  MetricsFile(const MetricsFile&) = delete;
-  MetricsFile& operator=(const MetricsFile&) = delete;
-
   // Throws BadInput where a run that still goes on writes to it.
   static void check_unused(const std::filesystem::path& path);
 
@@ -36,7 +34,7 @@ class MetricsFile {
   bool add(const std::string& line);
 
   const std::filesystem::path path_;
-  int lock_ = -1;  // a descriptor of the file, which is locked as long as it is open
+  std::optional<FileLock> lock_;
   std::ofstream file_;
   std::string failure_;
 };
