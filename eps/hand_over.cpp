@@ -1,5 +1,6 @@
 #include "eps/hand_over.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -212,6 +213,12 @@ std::optional<Job> HandOver::start_job(int lane, bool room) {
   }
   if (next) group_at(next->group).state = next->kind == JobKind::update ? GroupState::updating : GroupState::checking;
   return next;
+}
+
+bool HandOver::has_job() const {
+  return std::ranges::any_of(groups_, [&](const Group& group) {
+    return group.state == GroupState::pushed || group.state == GroupState::complete || may_update(group);
+  });
 }
 
 void HandOver::finish_sum(GroupIndex group) {

@@ -133,6 +133,8 @@ class HandOver {
   // their room for different groups. Then checks, in that order, since the end of the step waits for them and they are
   // short; then updates, in the order in which the next forward pass needs them.
   std::optional<Job> start_job(int lane = 0, bool room = true);
+  // Whether some lane has one, of any kind, were there room.
+  bool has_job() const;
   void finish_sum(GroupIndex group);
   // `finite`: of several ranks, whatever it says, the exchange of the squares decides.
   void finish_check(GroupIndex group, bool finite);

@@ -96,11 +96,11 @@ void ParameterStore::restore(std::uint64_t step, std::span<const std::uint64_t> 
     throw Error(std::to_string(update_counts.size()) + " update counts for " + std::to_string(self.groups.size()) +
                 " parameter groups");
   }
-  const auto guard = self.lock();
+  auto guard = self.lock();
   for (Implementation::GroupData& group : self.groups) group.memory.seal();
   self.hand_over.restore(step);
   for (std::size_t i = 0; i < update_counts.size(); ++i) self.groups[i].updates = update_counts[i];
-  self.notify();
+  self.notify(std::move(guard));
 }
 
 void ParameterStore::check_state(GroupIndex group) const {

@@ -22,11 +22,11 @@ std::span<const WirePart> WeightLease::parts() const {
 void WeightLease::Release::operator()(ParameterStore* store) const noexcept {
   ParameterStore::Implementation& self = *store->implementation_;
   try {
-    const auto guard = self.lock();
+    auto guard = self.lock();
     if (visit && !self.visits.release(*visit)) return;
     self.hand_over.release(layer);
     --self.leases;
-    self.notify();
+    self.notify(std::move(guard));
   } catch (const std::exception& error) {
     log(LogLevel::error, std::string("while a lease was released: ") + error.what());
   }
@@ -34,9 +34,9 @@ void WeightLease::Release::operator()(ParameterStore* store) const noexcept {
 
 void GradientBuffer::Return::operator()(ParameterStore* store) const {
   ParameterStore::Implementation& self = *store->implementation_;
-  const auto guard = self.lock();
+  auto guard = self.lock();
   self.return_slot(layer, device, slot);
-  self.notify();
+  self.notify(std::move(guard));
 }
 
 StoreBytes ParameterStore::bytes_needed(const ModelLayout& layout, const StoreOptions& options) {
@@ -129,11 +129,9 @@ WeightLease ParameterStore::make_lease(LayerIndex layer, std::optional<std::uint
 void ParameterStore::announce(int device, std::span<const LayerIndex> layers, Version version, bool alone) {
   Implementation& self = *implementation_;
   if (!self.options.shards_wires()) return;
-  {
-    const auto guard = self.lock();
-    self.visits.announce(device, layers, version, alone ? 1 : self.options.devices);
-  }
-  self.notify();
+  auto guard = self.lock();
+  self.visits.announce(device, layers, version, alone ? 1 : self.options.devices);
+  self.notify(std::move(guard));
 }
 
 void ParameterStore::set_layers(std::vector<LayerSpec> layers) {
@@ -182,7 +180,7 @@ void ParameterStore::push(LayerIndex layer, int device, GradientBuffer gradients
   if (gradients.store_.get() != this || gradients.bytes() != self.gradient_bytes(layer)) {
     throw Error("layer " + self.layer_at(layer).name + ": gradients come in a buffer that is not its own");
   }
-  const auto guard = self.lock();
+  auto guard = self.lock();
   const int slot = gradients.store_.get_deleter().slot;
   if (self.options.devices_sum) {
     self.push_slice(layer, device, slot);
@@ -190,7 +188,7 @@ void ParameterStore::push(LayerIndex layer, int device, GradientBuffer gradients
     self.push(layer, device, slot, squares);
   }
   static_cast<void>(gradients.store_.release());  // the slot is the hand-over's now
-  self.notify();
+  self.notify(std::move(guard));
 }
 
 // Unlocks before Failure::fail(), whose wakers take the mutex.
@@ -201,11 +199,11 @@ StepVerdict ParameterStore::finish_step() {
   self.wait(guard, [&] { return self.hand_over.all_checked(); });
   try {
     const StepVerdict verdict = self.close_step();
-    self.notify();
+    self.notify(std::move(guard));
     return verdict;
   } catch (const NumericError& error) {
     if (error.nothing_changed()) {
-      self.notify();
+      self.notify(std::move(guard));
       throw;
     }
     guard.unlock();

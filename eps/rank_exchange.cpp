@@ -197,37 +197,30 @@ void ParameterStore::forget_gathered() { implementation_->gathered.reset(); }
 
 void ParameterStore::finish_exchange(const GroupExchange& exchange) {
   Implementation& self = *implementation_;
+  auto guard = self.lock();
   if (exchange.kind == ExchangeKind::visit) {
-    {
-      const auto guard = self.lock();
-      self.visits[exchange.visit].there = true;
-    }
-    return self.notify();
+    self.visits[exchange.visit].there = true;
+    return self.notify(std::move(guard));
   }
-  {
-    const auto guard = self.lock();
-    Implementation::GroupData& group = self.groups[static_cast<std::size_t>(exchange.group)];
-    bool finite = true;
-    if (exchange.kind == ExchangeKind::gradients && group.sum_slot >= 0) {
-      self.exchanged.sums.release(std::exchange(group.sum_slot, -1));
-    }
-    if (exchange.kind == ExchangeKind::squares) {
-      double sum = 0;
-      for (const double of_block : group.block_sums) sum += of_block;
-      finite = std::isfinite(sum);
-      self.take_check(exchange.group, sum);
-    }
-    self.hand_over.finish_exchange(exchange, finite);
+  Implementation::GroupData& group = self.groups[static_cast<std::size_t>(exchange.group)];
+  bool finite = true;
+  if (exchange.kind == ExchangeKind::gradients && group.sum_slot >= 0) {
+    self.exchanged.sums.release(std::exchange(group.sum_slot, -1));
   }
-  self.notify();
+  if (exchange.kind == ExchangeKind::squares) {
+    double sum = 0;
+    for (const double of_block : group.block_sums) sum += of_block;
+    finite = std::isfinite(sum);
+    self.take_check(exchange.group, sum);
+  }
+  self.hand_over.finish_exchange(exchange, finite);
+  self.notify(std::move(guard));
 }
 
 void ParameterStore::stop_exchanges() {
-  {
-    const auto guard = implementation_->lock();
-    implementation_->exchanges_stopped = true;
-  }
-  implementation_->notify();
+  auto guard = implementation_->lock();
+  implementation_->exchanges_stopped = true;
+  implementation_->notify(std::move(guard));
 }
 
 }  // namespace l2l::eps

@@ -14,7 +14,7 @@ void ParameterStore::Implementation::begin_sum(GroupIndex index) {
   GroupData& group = groups[static_cast<std::size_t>(index)];
   group.received_slot = exchanged.received.take(index).value();
   group.sum_slot = exchanged.sums.take(index).value();
-  notify();
+  job_or_stop.notify_all();
 }
 
 // Of each use: what lies in this rank's shard for the update here, the rest to be sent.
@@ -49,12 +49,10 @@ void ParameterStore::Implementation::sum(const Work& work, Lane& lane) {
   }
   record(lane.track, "sum over devices", work.layer, begin);
   add_work(bytes, begin);
-  {
-    const auto guard = lock();
-    take_sums(index);
-    hand_over.finish_sum(index);
-  }
-  notify();
+  auto guard = lock();
+  take_sums(index);
+  hand_over.finish_sum(index);
+  notify(std::move(guard));
 }
 
 // The group's gradients are its sums from now on; the devices have their buffers back.

@@ -7,7 +7,7 @@ namespace l2l::eps {
 VisitId ParameterStore::Implementation::take_visit(int device, LayerIndex layer, Version version) {
   if (!visits.has_announced(device)) {
     visits.announce(device, std::span(&layer, 1), version, /*devices=*/1);
-    notify();
+    changed.notify_all();
   }
   const VisitId id = visits.take(device);
   if (visits[id].layer == layer && visits[id].version == version) return id;

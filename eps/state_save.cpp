@@ -26,10 +26,10 @@ StateSave::~StateSave() {
   if (store_ == nullptr) return;
   try {
     ParameterStore::Implementation& self = *store_->implementation_;
-    const auto guard = self.lock();
+    auto guard = self.lock();
     take_back();
     self.hand_over.end_save();
-    self.notify();
+    self.notify(std::move(guard));
   } catch (const std::exception& error) {
     log(LogLevel::error, std::string("while a save was ended: ") + error.what());
   }
@@ -98,7 +98,8 @@ void StateSave::take_back() {
     self.record(self.save_track, "save", self.first_layer(group), begin);
     self.hand_over.finish_save(group);
   }
-  self.notify();
+  self.changed.notify_all();
+  if (self.hand_over.has_job()) self.job_or_stop.notify_all();
 }
 
 }  // namespace l2l::eps

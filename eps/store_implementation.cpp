@@ -98,10 +98,7 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
   if (const Bytes room = gathered_bytes(layout, options); room > 0) {
     gather_room = source.allocate(room, "the state of a group from all ranks");
   }
-  registration = failure.on_failure([this] {
-    const auto guard = lock();
-    notify();
-  });
+  registration = failure.on_failure([this] { notify(lock()); });
   start_updaters();
 }
 
@@ -151,7 +148,7 @@ void ParameterStore::Implementation::stop_updaters() {
     const auto guard = lock();
     stopping = true;
   }
-  notify();
+  job_or_stop.notify_all();
   for (Lane& lane : lanes) {
     if (lane.updater.joinable()) lane.updater.join();
   }
@@ -165,6 +162,13 @@ ParameterStore::Implementation::~Implementation() {
     if (hand_over.saving()) log(LogLevel::error, "the parameter store is destroyed while its state is saved");
   }
   stop_updaters();
+}
+
+void ParameterStore::Implementation::notify(std::unique_lock<std::mutex> guard) {
+  const bool job = hand_over.has_job();
+  guard.unlock();
+  changed.notify_all();
+  if (job) job_or_stop.notify_all();
 }
 
 const LayerSpec& ParameterStore::Implementation::layer_at(LayerIndex layer) const {

@@ -69,7 +69,8 @@ struct ParameterStore::Implementation {
   template <typename Ready>
   void wait(std::unique_lock<std::mutex>& lock, const Ready& ready);
   std::unique_lock<std::mutex> lock() const { return std::unique_lock(mutex); }
-  void notify() { changed.notify_all(); }
+  // Ends a change of the guarded state, whose lock it releases: wakes those who wait for it.
+  void notify(std::unique_lock<std::mutex> guard);
 
   const LayerSpec& layer_at(LayerIndex layer) const;  // throws Error
   Bytes gradient_bytes(LayerIndex layer) const;
@@ -171,17 +172,18 @@ struct ParameterStore::Implementation {
   GroupIndex gathered_group = -1;
 
   mutable std::mutex mutex;
-  std::condition_variable changed;  // of the guarded state, or the failure
-  HandOver hand_over;               // guarded by mutex
-  GradientSlots slots;              // guarded by mutex
-  std::vector<Slices> slices;       // by layer; guarded by mutex
-  ExchangeSlots exchanged;          // guarded by mutex
-  WireVisits visits;                // guarded by mutex; what it has started holds a lease
-  float learning_rate = 0;          // guarded by mutex; of the open step
-  GradientScale scale;              // guarded by mutex; of the open step
-  int leases = 0;                   // guarded by mutex
-  bool stopping = false;            // guarded by mutex
-  bool exchanges_stopped = false;   // guarded by mutex
+  std::condition_variable changed;      // of the guarded state, or the failure; updaters do not wait for it
+  std::condition_variable job_or_stop;  // of an updater
+  HandOver hand_over;                   // guarded by mutex, as are the next ones
+  GradientSlots slots;                  // guarded by mutex
+  std::vector<Slices> slices;           // by layer; guarded by mutex
+  ExchangeSlots exchanged;              // guarded by mutex
+  WireVisits visits;                    // guarded by mutex; what it has started holds a lease
+  float learning_rate = 0;              // guarded by mutex; of the open step
+  GradientScale scale;                  // guarded by mutex; of the open step
+  int leases = 0;                       // guarded by mutex
+  bool stopping = false;                // guarded by mutex
+  bool exchanges_stopped = false;       // guarded by mutex
   Failure::Registration registration;
 };
 

@@ -39,7 +39,7 @@ std::optional<ParameterStore::Implementation::Work> ParameterStore::Implementati
       return Work{*job, first_layer(job->group)};
     }
     const ActivitySpan span(Doing::rests, "the wait for a job");
-    changed.wait(guard);
+    job_or_stop.wait(guard);
   }
   return std::nullopt;
 }
@@ -57,12 +57,10 @@ void ParameterStore::Implementation::check(const Work& work, Lane& lane) {
   const double sum = sum_of_squares(group.memory, contributions_of(group), lane.workers, sums);
   record(lane.track, "check", work.layer, begin);
   add_work(gradient_traffic(group), begin);
-  {
-    const auto guard = lock();
-    if (options.rank.count == 1) take_check(index, sum);
-    hand_over.finish_check(index, std::isfinite(sum));
-  }
-  notify();
+  auto guard = lock();
+  if (options.rank.count == 1) take_check(index, sum);
+  hand_over.finish_check(index, std::isfinite(sum));
+  notify(std::move(guard));
 }
 
 void ParameterStore::Implementation::update(const Work& work, Lane& lane) {
@@ -85,13 +83,11 @@ void ParameterStore::Implementation::update(const Work& work, Lane& lane) {
   }
   record(lane.track, "update", work.layer, begin);
   add_work(gradient_traffic(group) + group.state_traffic, begin);
-  {
-    const auto guard = lock();
-    ++group.updates;
-    release_contributions(index);
-    hand_over.finish_update(index, /*published=*/group.memory.shards_wire());
-  }
-  notify();
+  auto guard = lock();
+  ++group.updates;
+  release_contributions(index);
+  hand_over.finish_update(index, /*published=*/group.memory.shards_wire());
+  notify(std::move(guard));
 }
 
 void ParameterStore::Implementation::record(int on_track, const char* name, LayerIndex layer,

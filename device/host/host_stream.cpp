@@ -21,10 +21,37 @@ void prepare_thread(const std::string& name) {
 
 }  // namespace
 
-void Progress::advance() {
-  if (++completed_ < awaited_) return;
-  awaited_ = kNobody;  // those who wait for more say so again
-  changed_.notify_all();
+void Progress::advance(std::unique_lock<std::mutex>& lock) {
+  ++completed_;
+  const bool awaited = completed_ >= awaited_;
+  if (awaited) awaited_ = kNobody;  // those who wait for more say so again
+  HostStream* ready = take_ready();
+  lock.unlock();
+  if (awaited) changed_.notify_all();
+  while (ready != nullptr) std::exchange(ready, ready->next_waiting_)->go_on(/*on_own_thread=*/false);
+}
+
+// A list of those that need not wait any more.
+HostStream* Progress::take_ready() {
+  HostStream* ready = nullptr;
+  for (HostStream** place = &waiting_; *place != nullptr;) {
+    HostStream* const stream = *place;
+    if (stream->waits_for_ > completed_) {
+      place = &stream->next_waiting_;
+      continue;
+    }
+    *place = std::exchange(stream->next_waiting_, ready);
+    ready = stream;
+  }
+  return ready;
+}
+
+bool Progress::reached_by(HostStream& stream, std::uint64_t position) {
+  const std::lock_guard lock(mutex);
+  if (completed_ >= position) return true;
+  stream.waits_for_ = position;
+  stream.next_waiting_ = std::exchange(waiting_, &stream);
+  return false;
 }
 
 void Progress::wait(std::unique_lock<std::mutex>& lock, std::uint64_t position) {
@@ -66,7 +93,7 @@ HostStream::~HostStream() {
     const std::lock_guard lock(progress_->mutex);
     stopped_ = true;
   }
-  enqueued_or_stopped_.notify_one();
+  progress_->turn_or_stop.notify_one();
   thread_.join();
   const std::lock_guard lock(shared_->streams_mutex);
   std::erase(shared_->streams, this);
@@ -76,8 +103,10 @@ void HostStream::enqueue(Command command) {
   std::unique_lock lock(progress_->mutex);
   while (enqueued_ - progress_->completed() == kCapacity) progress_->wait(lock, enqueued_ - kCapacity + 1);
   queue_[enqueued_++ % kCapacity] = {std::move(command), label_};
+  if (turn_ != Turn::nobody) return;
+  turn_ = Turn::somebody;
   lock.unlock();
-  enqueued_or_stopped_.notify_one();
+  go_on(/*on_own_thread=*/false);
 }
 
 Mark HostStream::mark() {
@@ -103,25 +132,62 @@ double HostStream::stalled_seconds(WaitReason reason) const {
 void HostStream::work() {
   prepare_thread(name_);
   const ThreadActivity listed(name_);
-  std::unique_lock lock(progress_->mutex);
-  for (std::uint64_t next = 0;; ++next) {
-    wait_for_command(lock, next);
-    if (enqueued_ == next) return;
-    Entry& entry = queue_[next % kCapacity];
+  for (;;) {
+    {
+      std::unique_lock lock(progress_->mutex);
+      const ActivitySpan span(Doing::rests, "the wait for commands");
+      progress_->turn_or_stop.wait(lock,
+                                   [&] { return turn_ == Turn::own_thread || (stopped_ && turn_ == Turn::nobody); });
+      if (turn_ == Turn::nobody) return;
+      turn_ = Turn::somebody;
+    }
+    go_on(/*on_own_thread=*/true);
+  }
+}
+
+void HostStream::go_on(bool on_own_thread) {
+  const std::shared_ptr<Progress> progress = progress_;  // without the turn, the stream may be gone
+  Bytes room = kRoomElsewhere;
+  std::unique_lock lock(progress->mutex);
+  while (progress->completed() < enqueued_) {
+    Entry& entry = queue_[progress->completed() % kCapacity];
+    if (!on_own_thread && !takes_room(entry.command, room)) {
+      turn_ = Turn::own_thread;
+      lock.unlock();
+      progress->turn_or_stop.notify_one();
+      return;
+    }
     const StreamTrack track = track_;
     lock.unlock();
+    if (const auto* wait = std::get_if<WaitCommand>(&entry.command); wait && !wait->mark.reached_by(*this)) return;
     execute(entry, track);
     entry.command = std::monostate{};  // releases what it refers to
     idle_since_ = Clock::now();
     lock.lock();
-    progress_->advance();
+    progress->advance(lock);
+    lock.lock();
   }
+  turn_ = Turn::nobody;
+  const bool stopped = stopped_;
+  lock.unlock();
+  if (stopped) progress->turn_or_stop.notify_one();
 }
 
-void HostStream::wait_for_command(std::unique_lock<std::mutex>& lock, std::uint64_t next) {
-  if (enqueued_ > next) return;
-  const ActivitySpan span(Doing::rests, "the wait for commands");
-  enqueued_or_stopped_.wait(lock, [&] { return enqueued_ > next || stopped_; });
+// Whether the command moves so few bytes; these are taken from `room`.
+bool HostStream::takes_room(const Command& command, Bytes& room) {
+  constexpr Bytes kLeast = 512, kLine = 64;  // what any command, and a row, count as
+  Bytes bytes = 0;
+  if (const auto* copy = std::get_if<CopyCommand>(&command)) {
+    if (copy->link != nullptr && copy->link->throttled()) return false;
+    bytes = copy->rows.rows * std::max(copy->rows.row, kLine);
+  } else if (const auto* zero = std::get_if<ZeroCommand>(&command)) {
+    bytes = zero->destination.size;
+  } else if (!std::holds_alternative<WaitCommand>(command)) {
+    return false;
+  }
+  if (std::max(bytes, kLeast) > room) return false;
+  room -= std::max(bytes, kLeast);
+  return true;
 }
 
 void HostStream::execute(const Entry& entry, const StreamTrack& track) {
@@ -141,7 +207,6 @@ void HostStream::execute(const Entry& entry, const StreamTrack& track) {
 }
 
 void HostStream::run(const WaitCommand& wait, const StreamTrack& track) {
-  wait.mark.wait();
   const Clock::time_point now = Clock::now();
   const auto idle = std::chrono::duration_cast<std::chrono::nanoseconds>(now - idle_since_);
   stalled_ns_[static_cast<std::size_t>(wait.reason)].fetch_add(idle.count(), std::memory_order_relaxed);

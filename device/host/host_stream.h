@@ -1,4 +1,5 @@
-// A FIFO worker thread, and the commands that it runs.
+// A FIFO of commands, with a thread that runs them. A few that take less time than waking that thread would are run by
+// whoever makes them the next to run: the thread that enqueues them, or the one that completes what they waited for.
 #pragma once
 
 #include <array>
@@ -22,24 +23,33 @@
 
 namespace l2l::device {
 
-// How far a stream has come; events and waits refer to it. Thread-safe where it says so. Outlives its stream as long as
-// a mark refers to it.
+class HostStream;
+
+// How far a stream has come; events and waits refer to it. Outlives its stream as long as a mark refers to it.
 class Progress {
  public:
-  std::mutex mutex;  // guards this object and the stream's queue
+  std::mutex mutex;                      // guards this object and the stream's queue
+  std::condition_variable turn_or_stop;  // the stream's thread waits for it
 
   // Commands done so far, counted from the stream's first. Call under `mutex`.
   std::uint64_t completed() const { return completed_; }
-  void advance();
+  // One more is done. Releases `lock` (of `mutex`) and lets those go on that waited for it, streams on this thread as
+  // long as HostStream::go_on() does.
+  void advance(std::unique_lock<std::mutex>& lock);
   // Returns, `lock` (of `mutex`) held, when the first `position` commands are done.
   void wait(std::unique_lock<std::mutex>& lock, std::uint64_t position);
+  // Whether the first `position` commands are done. If not, `stream`, whose turn the caller has, goes on once they are.
+  bool reached_by(HostStream& stream, std::uint64_t position);
 
  private:
   static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
 
+  HostStream* take_ready();
+
   std::condition_variable changed_;
   std::uint64_t completed_ = 0;
-  std::uint64_t awaited_ = kNobody;  // lowest position that somebody waits for
+  std::uint64_t awaited_ = kNobody;  // lowest position that a thread waits for
+  HostStream* waiting_ = nullptr;    // first of the streams that wait
 };
 
 // "The first `position` commands of that stream." Immutable; an empty mark has always been reached.
@@ -49,6 +59,8 @@ struct Mark {
 
   // Returns when it has been reached.
   void wait() const;
+  // As Progress::reached_by().
+  bool reached_by(HostStream& stream) const { return !progress || progress->reached_by(stream, position); }
 };
 
 // One direction of a throttled link. Thread-safe. Copies of all streams take the link one after the other, each at full
@@ -57,6 +69,8 @@ class LinkClock {
  public:
   // Bytes per second; 0: unthrottled.
   explicit LinkClock(Bytes bandwidth) : bandwidth_(bandwidth) {}
+
+  bool throttled() const { return bandwidth_ > 0; }
 
   // From when to when the link carries something.
   struct Turn {
@@ -100,8 +114,6 @@ struct CallCommand {
 // Of fixed size: the stream's queue holds them in place.
 using Command = std::variant<std::monostate, WaitCommand, CopyCommand, ZeroCommand, LaunchCommand, CallCommand>;
 
-class HostStream;
-
 // What the streams of a device share.
 struct HostShared {
   HostShared(int threads, Bytes link_bandwidth)
@@ -123,7 +135,8 @@ class HostStream : public Stream {
   HostStream(std::string_view name, std::shared_ptr<HostShared> shared);
   ~HostStream() override;
 
-  // Returns before the command runs; waits while the queue is full. Never allocates.
+  // Returns before the command runs, or has run it where it is the next and short; waits while the queue is full. Never
+  // allocates.
   void enqueue(Command command);
   // Everything enqueued so far.
   Mark mark();
@@ -135,14 +148,28 @@ class HostStream : public Stream {
 
  private:
   static constexpr std::size_t kCapacity = 1024;
+  // Waking a thread takes a few microseconds, and some ten until it runs; this much is copied within them.
+  static constexpr Bytes kRoomElsewhere = Bytes{64} << 10;
 
   struct Entry {
     Command command;
     SpanLabel label;
   };
 
+  // Who runs the commands.
+  enum class Turn {
+    nobody,      // there are none
+    somebody,    // a thread that is in go_on(), or the one that will reach the mark that the next command waits for
+    own_thread,  // which has been told so
+  };
+  friend class Progress;
+
   void work();
-  void wait_for_command(std::unique_lock<std::mutex>& lock, std::uint64_t next);
+  // Of whoever has the turn: runs commands until none is left, one has to wait, or, on another thread than the
+  // stream's, the next one is no copy or would move, with those before it, more than kRoomElsewhere. Passes the turn
+  // on.
+  void go_on(bool on_own_thread);
+  static bool takes_room(const Command& command, Bytes& room);
   void execute(const Entry& entry, const StreamTrack& track);
   void run(const WaitCommand& wait, const StreamTrack& track);
   void run(const CopyCommand& copy, const StreamTrack& track, SpanLabel label);
@@ -152,13 +179,17 @@ class HostStream : public Stream {
   const std::string name_;
   const std::shared_ptr<HostShared> shared_;
   const std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
-  std::condition_variable enqueued_or_stopped_;
-  std::vector<Entry> queue_;      // a ring; guarded by progress_->mutex, an entry being run belongs to the thread
-  SpanLabel label_;               // of what is enqueued next; guarded by progress_->mutex
-  std::uint64_t enqueued_ = 0;    // guarded by progress_->mutex
-  bool stopped_ = false;          // guarded by progress_->mutex
-  StreamTrack track_;             // guarded by progress_->mutex
-  Clock::time_point idle_since_;  // of the thread
+  // Guarded by progress_->mutex, but an entry being run belongs to who has the turn.
+  std::vector<Entry> queue_;  // a ring
+  std::uint64_t enqueued_ = 0;
+  SpanLabel label_;  // of what is enqueued next
+  Turn turn_ = Turn::nobody;
+  bool stopped_ = false;
+  StreamTrack track_;
+  // Guarded by the mutex of the progress that this stream waits for.
+  HostStream* next_waiting_ = nullptr;
+  std::uint64_t waits_for_ = 0;   // its position
+  Clock::time_point idle_since_;  // of who has the turn
   std::array<std::atomic<std::int64_t>, static_cast<std::size_t>(WaitReason::count)> stalled_ns_{};
   std::thread thread_;
 };

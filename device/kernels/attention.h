@@ -77,6 +77,8 @@ struct AttentionShape {
   std::int64_t first_column(std::int64_t task) const { return task % heads * head_dim; }
   std::int64_t key_column(std::int64_t task) const { return hidden + task % heads / sharers() * head_dim; }
   std::int64_t value_column(std::int64_t task) const { return key_column(task) + kv_heads * head_dim; }
+  // Multiplications and additions of all scores.
+  std::int64_t products() const { return tasks() * sequence * window * head_dim; }
   // Heads of queries per head of keys; their tasks are consecutive.
   std::int64_t sharers() const { return heads / kv_heads; }
 };
@@ -149,8 +151,10 @@ class AttentionKernel : public Kernel {
   // Calls take(index, arrays) for [0, count), in parallel.
   template <typename Take>
   void in_slots(std::int64_t count, std::byte* workspace, Workers& workers, const Take& take) const {
-    workers.parallel_for(count, [&](std::int64_t index, int slot) {
-      take(index, Arrays(shape_, workspace + slot_bytes() * static_cast<Bytes>(slot)));
+    const Partition blocks = task_blocks(count, shape_.products());
+    workers.parallel_for(blocks.count(), [&](std::int64_t block, int slot) {
+      std::byte* const own = workspace + slot_bytes() * static_cast<Bytes>(slot);
+      for (std::int64_t i = blocks.begin(block); i < blocks.end(block); ++i) take(i, Arrays(shape_, own));
     });
   }
 

@@ -19,8 +19,10 @@ Bytes MatmulPlan::workspace(int threads) const {
 
 void MatmulPlan::run(const MatmulOperands& operands, std::byte* workspace, Workers& workers) const {
   const PackedProduct& product = implementation_->product;
-  workers.parallel_for(product.tiles(), [&](std::int64_t tile, int slot) {
-    product.run(tile, operands, workspace + product.workspace() * static_cast<Bytes>(slot));
+  const Partition blocks = tile_blocks(product.tiles(), product.shape());
+  workers.parallel_for(blocks.count(), [&](std::int64_t block, int slot) {
+    std::byte* const own = workspace + product.workspace() * static_cast<Bytes>(slot);
+    for (std::int64_t tile = blocks.begin(block); tile < blocks.end(block); ++tile) product.run(tile, operands, own);
   });
 }
 

@@ -13,6 +13,7 @@ class PackedProduct {
   explicit PackedProduct(const MatmulShape& shape) : shape_(shape), tiles_(own_tiles(shape)) {}
 
   std::int64_t tiles() const { return tiles_.count(); }
+  const MatmulShape& shape() const { return shape_; }
   // Bytes of the 64-byte aligned workspace that run() needs.
   Bytes workspace() const;
   // `operands` are those of the whole product.

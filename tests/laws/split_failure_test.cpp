@@ -20,10 +20,10 @@ using testing::SmallRun;
 
 constexpr int kSteps = 3;
 
-// Two groups of two devices.
+// Two groups of two devices. Layers are so large that streams copy some of each on their own threads.
 Options options_of(const SmallRun& run) {
   Options options = run.options();
-  options.model.hidden = 32;
+  options.model.hidden = 64;
   options.model.heads = 4;
   options.model.sequence = 12;
   options.batch = {.micro_batch = 2, .micro_batches = 4};
@@ -50,6 +50,12 @@ long long moments_of(const Options& options, const std::string& thread) {
   return kMost - fault_moments_left();
 }
 
+// A copy is its stream's, whichever thread made it the next one and ran it.
+bool names_stream(const std::string& said) {
+  const auto begins = [&](const char* stream) { return said.starts_with(std::string("thread \"") + stream); };
+  return begins("compute") || begins("h2d ") || begins("d2h ");
+}
+
 // Streams of all devices have the same names; each of the other threads is one device's, or the parameter server's.
 TEST(SplitFailure, OfOneThreadEndsAllWithItsCause) {
   const SmallRun run;
@@ -62,7 +68,7 @@ TEST(SplitFailure, OfOneThreadEndsAllWithItsCause) {
     const long long moments = moments_of(options, thread);
     ASSERT_GT(moments, 10) << thread;
     constexpr int kRuns = 13;
-    int failed = 0;
+    int failed = 0, named = 0;
     for (int i = 0; i < kRuns; ++i) {
       const long long moment = 1 + static_cast<long long>(random()) % moments;
       arm_fault_moment(fault(moment, thread));
@@ -72,10 +78,13 @@ TEST(SplitFailure, OfOneThreadEndsAllWithItsCause) {
         continue;
       }
       ++failed;
-      EXPECT_TRUE(said.starts_with("thread \"" + thread)) << thread << ", moment " << moment << ": " << said;
+      const bool itself = said.starts_with("thread \"" + thread);
+      named += itself ? 1 : 0;
+      EXPECT_TRUE(itself || names_stream(said)) << thread << ", moment " << moment << ": " << said;
       EXPECT_NE(said.find("injected: it died"), std::string::npos) << thread << ", moment " << moment << ": " << said;
     }
     EXPECT_GT(failed, kRuns / 2) << thread;
+    EXPECT_GT(named, 0) << thread;
   }
   arm_fault_moment("");
 }

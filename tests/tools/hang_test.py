@@ -21,7 +21,7 @@ import time
 CONFIG = """
 [model]
 layers = 2
-hidden = 16
+hidden = 64  # such layers are copied by the threads of their streams
 heads = 2
 sequence = 16
 [data]

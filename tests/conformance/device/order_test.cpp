@@ -1,4 +1,5 @@
 // Streams are FIFOs, and events order them.
+#include <random>
 #include <thread>
 
 #include "tests/conformance/device/device_test.h"
@@ -106,6 +107,45 @@ TEST_P(Order, AStreamIsAFifo) {
   device_->synchronize(*stream);
   const auto* seen = reinterpret_cast<const int*>(history->view().data);
   EXPECT_TRUE(std::equal(seen, seen + copies, numbers));
+}
+
+// Copies of a few bytes and of many between pieces of memory, each on any stream, ordered by an event per piece: as if
+// one followed the other.
+TEST_P(Order, SchedulesOfManyStreamsGiveTheBytesOfOne) {
+  constexpr std::size_t kStreams = 4, kPieces = 6;
+  constexpr Bytes kSize = 96 * kKiB, kFew = 64, kMany = 64 * kKiB;
+  const auto host = device_->allocate_pinned(kSize, "host");
+  std::vector<std::unique_ptr<Buffer>> pieces;
+  std::vector<std::unique_ptr<Event>> touched;
+  std::vector<std::vector<std::byte>> expected;
+  std::mt19937 random(1);
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (std::size_t i = 0; i < kStreams; ++i) streams.push_back(device_->create_stream("stream " + std::to_string(i)));
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    pieces.push_back(device_->allocate(kSize, "piece"));
+    touched.push_back(device_->create_event());
+    std::generate_n(host->view().data, kSize, [&] { return static_cast<std::byte>(random()); });
+    expected.emplace_back(host->view().data, host->view().data + kSize);
+    device_->copy(*streams[0], pieces[i]->view(), host->view());
+    device_->synchronize(*streams[0]);
+  }
+  const int copies = GetParam().name == "fault_with_random_delays" ? 150 : 3000;
+  for (int i = 0; i < copies; ++i) {
+    Stream& stream = *streams[random() % kStreams];
+    const Bytes size = random() % 4 == 0 ? kMany : kFew, from = random() % (kSize - size),
+                to = random() % (kSize - size);
+    const std::size_t source = random() % kPieces, result = (source + 1 + random() % (kPieces - 1)) % kPieces;
+    for (const std::size_t piece : {source, result}) device_->wait(stream, *touched[piece]);
+    device_->copy(stream, pieces[result]->view().slice(to, size), pieces[source]->view().slice(from, size));
+    for (const std::size_t piece : {source, result}) device_->record(*touched[piece], stream);
+    std::copy_n(&expected[source][from], size, &expected[result][to]);
+  }
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    device_->synchronize(*touched[i]);
+    device_->copy(*streams[0], host->view(), pieces[i]->view());
+    device_->synchronize(*streams[0]);
+    EXPECT_TRUE(std::equal(expected[i].begin(), expected[i].end(), host->view().data)) << i;
+  }
 }
 
 // A wait refers to the record before it, though the event is recorded again, elsewhere, while it is pending.
