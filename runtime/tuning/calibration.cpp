@@ -101,9 +101,12 @@ Content read(const std::filesystem::path& path, bool warn) {
   }
 }
 
-// Beside `path` first, then renamed: a reader sees the old file or the new one.
-void replace(const std::filesystem::path& path, const std::string& text) {
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+// Beside `path` first, then renamed: a reader sees the old file or the new one. A link stays, and so does a device: a
+// superuser could rename a file over it.
+void replace(const std::filesystem::path& name, const std::string& text) {
+  const std::filesystem::path path = std::filesystem::weakly_canonical(std::filesystem::absolute(name));
+  if (is_there(path) && !std::filesystem::is_regular_file(path)) throw Error("is no file");
+  std::filesystem::create_directories(path.parent_path());
   const std::filesystem::path beside = path.string() + "." + std::to_string(getpid());
   std::ofstream file(beside, std::ios::binary);
   file << text << std::flush;

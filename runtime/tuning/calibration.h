@@ -52,6 +52,8 @@ class Calibration {
   // Merges what was set into the file, whole or not at all (another process may have written meanwhile); a warning is
   // logged when it cannot be written. Does nothing when nothing was set.
   void save();
+  // Whether the file has all that was set.
+  bool is_saved() const { return changed_.empty() && changed_kernels_.empty(); }
   // The same, unless that was a moment ago: what is interrupted loses little.
   void save_now_and_then();
 

@@ -231,7 +231,7 @@ StepPrediction predict(const RunPlan& plan, Calibration& calibration, MeasuringS
   prediction.measured = costs.measured();
   prediction.cached = costs.cached();
   prediction.estimated = costs.estimated();
-  prediction.file = calibration.file().string();
+  if (calibration.is_saved()) prediction.file = calibration.file().string();
   if (plan.store.rank.count > 1) prediction.nodes = predict_nodes(plan);
   if (!prediction.missing.empty()) return prediction;
   const double seconds = model.step_seconds();

@@ -2,6 +2,7 @@
 #include "runtime/tuning/calibration.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -158,6 +159,30 @@ TEST_F(CalibrationTest, WhatCannotBeWrittenIsAWarning) {
   calibration.save();
   EXPECT_NE(said_.find("L2L_CALIBRATION"), std::string::npos) << said_;
   EXPECT_EQ(text(), "a file");
+}
+
+// L2L_CALIBRATION=/dev/null of a superuser, say.
+TEST_F(CalibrationTest, WhatIsNoFileStays) {
+  ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
+  Calibration calibration(file_, "here");
+  calibration.set("a", 1);
+  calibration.save();
+  EXPECT_TRUE(std::filesystem::is_fifo(file_));
+  EXPECT_NE(said_.find("is no file; what was measured is not kept"), std::string::npos) << said_;
+  EXPECT_FALSE(calibration.is_saved());
+}
+
+TEST_F(CalibrationTest, ALinkStays) {
+  const std::filesystem::path there = folder_ / "there";
+  for (const std::filesystem::path& name : {there, file_}) {
+    if (name == file_) std::filesystem::create_symlink(there, file_);
+    Calibration calibration(name, "here");
+    calibration.set("a", name == file_ ? 2 : 1);
+    calibration.save();
+    EXPECT_TRUE(calibration.is_saved());
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(file_));
+  EXPECT_EQ(Calibration(there, "here").find("a"), 2);
 }
 
 TEST_F(CalibrationTest, FiguresAreAboveZero) {
