@@ -1,6 +1,7 @@
 #include "core/modules.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include "l2l/errors.h"
 
@@ -11,12 +12,15 @@ namespace fs = std::filesystem;
 
 constexpr int kBuildDepth = 3;  // of libraries and tests below the root of a build tree
 
-// The folder of the file that this code is in.
+// The folder of the file that this code is in. Of a program, the linker knows what it was called, which need not be a
+// path; its link_map has no name.
 fs::path own_folder() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&module_places), &info) == 0 || info.dli_fname == nullptr) return {};
+  void* map = nullptr;
+  if (dladdr1(reinterpret_cast<const void*>(&module_places), &info, &map, RTLD_DL_LINKMAP) == 0) return {};
+  const char* const library = static_cast<const link_map*>(map)->l_name;
   std::error_code ignored;
-  const fs::path file = fs::canonical(info.dli_fname, ignored);
+  const fs::path file = fs::canonical(*library != '\0' ? library : "/proc/self/exe", ignored);
   return file.empty() ? fs::path() : file.parent_path();
 }
 

@@ -140,7 +140,8 @@ void check_finite(const SafetensorsFile& file, const TensorEntry& tensor, std::i
   const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
   throw CorruptFile(file.path().string(), "tensor " + show_name(tensor.name),
                     "element " + std::to_string(first + (bad - values.begin())) +
-                        " is not finite (--allow-nonfinite, run.allow_nonfinite load it all the same)");
+                        " is not finite (l2l-train, l2l-eval and l2l-sample load it all the same with "
+                        "--allow-nonfinite, programs with run.allow_nonfinite)");
 }
 
 SafetensorsShards::SafetensorsShards(const std::filesystem::path& directory) : directory_(directory) {

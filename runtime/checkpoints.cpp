@@ -6,6 +6,7 @@
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/manifest.h"
 #include "l2l/trainer.h"
+#include "runtime/options/architecture_defaults.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/pretrained.h"
 #include "text/tokenizer.h"
@@ -33,9 +34,11 @@ Options checkpoint_options(const std::filesystem::path& directory) {
 Options options_to_resume(Options options, const std::filesystem::path& directory) {
   options.device.kernels_from = eps::find_checkpoint(eps::checkpoints_directory(directory));
   const bool pretrained = !options.model.pretrained.empty(), any_compute = options.precision.compute == "auto";
-  if (!pretrained && !any_compute && !runtime::leaves_micro_batch(options)) return options;
+  const bool scaled = options.model.rope_scaling != "none";
+  if (!pretrained && !any_compute && !scaled && !runtime::leaves_micro_batch(options)) return options;
   const Options saved = checkpoint_options(directory);
   options = runtime::with_saved_model(std::move(options), saved);
+  options = runtime::with_saved_positions(std::move(options), saved);
   if (any_compute) options.precision.compute = saved.precision.compute;
   if (!runtime::leaves_micro_batch(options)) return options;
   validate_options(options);

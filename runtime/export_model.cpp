@@ -49,7 +49,7 @@ std::vector<Shard> cut(const ModelLayout& layout, DType dtype, Bytes most) {
   for (const GroupSpec& group : layout.groups) {
     for (const ParameterSpec& parameter : group.parameters) {
       const Bytes bytes = static_cast<Bytes>(parameter.shape.elements()) * size_of(dtype);
-      if (shards.back().bytes > 0 && shards.back().bytes + bytes > most) shards.emplace_back();
+      if (most > 0 && shards.back().bytes > 0 && shards.back().bytes + bytes > most) shards.emplace_back();
       shards.back().parameters.push_back(&parameter);
       shards.back().bytes += bytes;
     }

@@ -339,6 +339,10 @@ void ConfigArguments::add_to(Command& command, bool required) {
   command.add("--set", &assignments, "section.key=value, over the file", {.offers = config_keys()});
 }
 
+bool sets(const Options& options, std::string_view key) {
+  return std::find(options.given.begin(), options.given.end(), key) != options.given.end();
+}
+
 Options ConfigArguments::load() const {
   Options options = load_options(config);
   for (const std::string& assignment : assignments) set_option(options, assignment);

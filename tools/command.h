@@ -105,4 +105,7 @@ struct ConfigArguments {
   Options load() const;
 };
 
+// Whether a file or an assignment names the key, such as data.format.
+bool sets(const Options& options, std::string_view key);
+
 }  // namespace l2l::tools

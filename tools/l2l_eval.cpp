@@ -81,7 +81,13 @@ void check(const Arguments& arguments) {
   if (!arguments.tokens.empty() && !writes) throw BadInput("--tokens needs --logits, --hidden or --pooled");
   const std::vector<NamedFile> files = {
       {"--logits", arguments.logits}, {"--hidden", arguments.hidden}, {"--pooled", arguments.pooled}};
-  for (const auto& [option, path] : files) check_ours(path, option, is_npy);
+  for (const auto& [option, path] : files) {
+    check_ours(path, option, is_npy);
+    std::error_code ignored;
+    if (path.empty() || !std::filesystem::exists(path, ignored)) continue;
+    if (std::filesystem::is_regular_file(path, ignored)) continue;
+    throw BadInput(option + " " + path.string() + ": is a device or a pipe; an array needs a file");
+  }
   check_apart(files);
 }
 
@@ -92,6 +98,7 @@ int evaluate(const Arguments& arguments) {
   options.run.allow_nonfinite |= arguments.allow_nonfinite;
   if (model.is_checkpoint) options = runtime::with_its_positions(options);
   for (const std::string& assignment : arguments.assignments) set_option(options, assignment);
+  if (sets(options, "data.tokenizer") && !sets(options, "data.format")) options.data.format = "auto";  // text
   options.data.validation = arguments.data;
   if (options.model.head == "custom" && !arguments.tokens.empty()) {
     throw BadInput("--tokens: a model of images takes none; give --data");

@@ -61,7 +61,8 @@ int main(int argc, char** argv) {
               {.one_of = {"hf", "gguf"}});
   command.add("--type", &arguments.type, "gguf: of the matrices", {.one_of = {"f32", "f16", "bf16", "q8_0"}});
   command.add("--dtype", &arguments.dtype, "hf: of the weights", {.one_of = {"fp32", "bf16", "fp16"}});
-  command.add("--max-shard-size", &arguments.max_shard_size, "hf: of a file; a larger model gets several and an index");
+  command.add("--max-shard-size", &arguments.max_shard_size,
+              "hf: of a file; a larger model gets several and an index; 0: one file (default: 5GB)");
   command.add("--merge", &arguments.merge,
               "of a checkpoint of adapters: the model with what they add, instead of a PEFT adapter directory");
   command.add("--quiet", &arguments.quiet, "no progress");

@@ -28,14 +28,25 @@ struct Session {
   fs::path& directory;  // of checkpoints, once it is known
 };
 
+// Whether the options say where checkpoints lie, beside --output. The config that the --output of another run has kept
+// names those of that run, which are its own.
+bool names_directory(const ConfigArguments& arguments, const Options& options) {
+  if (!sets(options, "checkpoint.directory")) return false;
+  const auto sets_it = [](const std::string& assignment) { return assignment.starts_with("checkpoint.directory"); };
+  if (std::ranges::any_of(arguments.assignments, sets_it)) return true;
+  std::error_code ignored;
+  const fs::path folder = fs::weakly_canonical(fs::absolute(arguments.config), ignored).parent_path();
+  const bool kept = fs::exists(folder / "run.json", ignored);
+  return !kept || fs::weakly_canonical(fs::absolute(options.checkpoint.directory), ignored) != folder / "checkpoints";
+}
+
 Options options_of(const TrainArguments& arguments) {
   Options options = arguments.config.load();
   if (!arguments.pretrained.empty()) options.model.pretrained = arguments.pretrained;
   if (options.data.train.empty() && options.data.source.empty()) {
     throw BadInput(arguments.config.config + ": data.train: missing; name at least one file");
   }
-  const bool has_directory = std::count(options.given.begin(), options.given.end(), "checkpoint.directory") > 0;
-  if (!arguments.output.empty() && !has_directory) {
+  if (!arguments.output.empty() && !names_directory(arguments.config, options)) {
     options.checkpoint.directory = fs::path(arguments.output) / "checkpoints";
   }
   options.run.allow_nonfinite |= arguments.allow_nonfinite;

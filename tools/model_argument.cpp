@@ -28,7 +28,8 @@ Options options_of_model(const std::filesystem::path& path, ModelArgument& model
   options.data.validation.clear();
   // A batch norm cannot be built for a microbatch of one pixel.
   options.batch = {.micro_batch = options.model.head == "custom" ? 8 : 1, .micro_batches = 1};
-  options.distributed.nodes = 0;  // however many have trained it
+  options.distributed.kind = "single";  // however many have trained it
+  options.distributed.nodes = 0;
   options.device.count = options.device.tensor = 1;
   if (plain) options.precision.compute = "fp32";  // the same figures on each machine
   options.checkpoint.directory.clear();

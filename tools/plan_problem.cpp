@@ -1,8 +1,8 @@
 #include "tools/plan_modes.h"
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
+#include <sstream>
 #include <thread>
 
 #include "base/json.h"
@@ -64,11 +64,10 @@ bool is_drawing(std::string_view beginning) { return beginning.starts_with("<svg
 
 template <typename Write>
 void write_file(const std::string& file, const std::string& option, IsOurs ours, const Write& write) {
+  std::ostringstream text;
+  write(text);
   make_room(file, option, ours);
-  std::ofstream stream(file, std::ios::binary);
-  write(stream);
-  stream.flush();
-  if (!stream) throw Error(file + ": cannot be written");
+  replace_file(file, text.str());
 }
 
 }  // namespace
@@ -91,6 +90,7 @@ int plan_problem(const ProblemArguments& arguments) {
   const auto start = Clock::now();
   check_ours(arguments.output, "--output", is_plan);
   check_ours(arguments.svg, "--svg", is_drawing);
+  check_apart({{"--output", arguments.output}, {"--svg", arguments.svg}});
   const memory::Problem problem = memory::read_csv(arguments.problem);
   memory::PortfolioOptions options;
   options.deadline =

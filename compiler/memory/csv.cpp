@@ -70,6 +70,8 @@ class Reader {
   }
 
   void read_header() {
+    if (line_.starts_with("\xef\xbb\xbf")) line_.remove_prefix(3);  // byte order mark
+    if (line_.find('\0') != line_.npos) refuse("has bytes of value 0: is this text, and is it UTF-8?");
     split();
     for (std::size_t i = 0; i < fields_.size(); ++i) {
       std::size_t column = 0;

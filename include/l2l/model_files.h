@@ -14,7 +14,7 @@ namespace l2l {
 
 struct ExportSettings {
   std::string dtype = "fp32";          // of the tensors: "fp32" | "bf16" | "fp16"
-  std::string max_shard_size = "5GB";  // of a file; a larger model is written as several and an index
+  std::string max_shard_size = "5GB";  // of a file; a larger model is written as several and an index; "0": no limit
   bool merge = false;                  // of a checkpoint of adapters: the model with what they add, not them alone
 };
 

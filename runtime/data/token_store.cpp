@@ -99,8 +99,8 @@ std::uint64_t TokenStore::scan(std::int64_t vocabulary) const {
         const std::uint32_t value = static_cast<std::uint32_t>(token_at(bytes.data() + i * width, width)) & mask;
         if (value < static_cast<std::uint64_t>(vocabulary)) continue;
         throw BadInput(part.file.name().string() + ": token " + std::to_string(value) + " at byte " +
-                           std::to_string(part.file.begin + (token + i) * width) +
-                           " is not below model.vocabulary = " + std::to_string(vocabulary),
+                           std::to_string(part.file.begin + (token + i) * width) + " is not below model.vocabulary = " +
+                           std::to_string(vocabulary) + " (if the file is text, set data.format and data.tokenizer)",
                        {.file = part.file.name().string(),
                         .field = "byte " + std::to_string(part.file.begin + (token + i) * width),
                         .key = "model.vocabulary"});

@@ -27,7 +27,11 @@ bool fuses_attention(const ModelOptions& model);
 // follows from their variant.
 Options with_architecture_defaults(Options options);
 
-// `options` in which a table of positions stays as long as it is, whatever model.sequence becomes.
+// `options` in which a table of positions stays as long as it is, and scaled rotary positions turn as they do, whatever
+// model.sequence becomes.
 Options with_its_positions(Options options);
+// `options` that go on from a run with `saved`: where model.sequence or model.positions is another, scaled rotary
+// positions turn as they did, unless model.rope_original_positions says how.
+Options with_saved_positions(Options options, const Options& saved);
 
 }  // namespace l2l::runtime

@@ -583,6 +583,28 @@ TEST_F(OptionsToResume, WhatIsGivenStays) {
   EXPECT_EQ(to_toml(taken), before) << "nothing else is taken from the checkpoint";
 }
 
+// What follows from model.sequence follows from that of the run before.
+TEST_F(OptionsToResume, ScaledPositionsTurnAsTheyDid) {
+  Options options = run_.options("llama");
+  options.model.rope_scaling = "yarn";
+  options.model.rope_factor = 4;
+  Trainer first(options);
+  first.step();
+  first.save();
+  EXPECT_EQ(to_toml(options_to_resume(options, directory_)), to_toml(options));
+  const std::int64_t before = options.model.sequence;
+  options.model.sequence = before / 2;
+  const ModelOptions shorter = options_to_resume(options, directory_).model;
+  EXPECT_EQ(shorter.positions, before);
+  EXPECT_EQ(shorter.rope_original_positions, before);
+  options.model.positions = options.model.sequence = 2 * before;
+  const ModelOptions longer = options_to_resume(options, directory_).model;
+  EXPECT_EQ(longer.positions, 2 * before);
+  EXPECT_EQ(longer.rope_original_positions, before);
+  options.model.rope_original_positions = 7;
+  EXPECT_EQ(options_to_resume(options, directory_).model.rope_original_positions, 7);
+}
+
 TEST_F(OptionsToResume, NothingThere) { EXPECT_THROW(to_resume(), BadInput); }
 
 }  // namespace

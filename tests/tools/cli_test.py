@@ -121,6 +121,41 @@ class Cli(ToolTest):
         self.assertEqual((self.path / "checkpoints-run.npy").read_bytes(), (self.path / "exported.npy").read_bytes())
         self.refused("checkpoints/run", "--data", "text", "--sequence", "1000", names=["model.sequence = 1000", "model.positions"], tool="l2l-eval")
 
+    def test_evaluation_of_scaled_positions_at_another_length(self):
+        """A checkpoint computes what its export does, which says how its positions turn."""
+        llama = ["--set", "model.architecture=llama", "--set", "model.dropout=0", "--set", "model.rope_factor=4", "--set", "optimizer.clip=none"]
+        for scaling, lengths in (("linear", (3,)), ("llama3", (3,)), ("yarn", (3,)), ("dynamic", (3, 24))):
+            self.run_tool("l2l-train", "run.toml", "--quiet", *llama, "--set", f"model.rope_scaling={scaling}", "--set", f"checkpoint.directory={scaling}")
+            self.run_tool("l2l-export", scaling, scaling + "-export", "--quiet")
+            for tokens in lengths:
+                (self.path / "ids").write_text(" ".join(str(32 + i) for i in range(tokens)))
+                for model in (scaling, scaling + "-export"):
+                    self.run_tool("l2l-eval", model, "--tokens", "ids", "--logits", model + ".npy")
+                self.assertEqual((self.path / f"{scaling}.npy").read_bytes(), (self.path / f"{scaling}-export.npy").read_bytes(), (scaling, tokens))
+            ours, its = (json.loads(self.run_tool("l2l-eval", model, "--data", "text", "--sequence", "8", "--set", "data.tokenizer=bytes")[0].splitlines()[-1])
+                         for model in (scaling, scaling + "-export"))
+            self.assertEqual(ours, its)
+        self.refused("llama3", "--data", "text", "--sequence", "1000", names=["model.sequence = 1000", "model.positions = 16"], tool="l2l-eval")
+
+    def test_a_tokenizer_that_is_named_reads_text(self):
+        self.run_tool("l2l-train", "run.toml", "--quiet")
+        self.run_tool("l2l-export", "checkpoints/run", "exported")
+        ours, its = (self.run_tool("l2l-eval", model, "--data", "text", *more)[0].splitlines()[-1]
+                     for model, more in (("checkpoints/run", []), ("exported", ["--set", "data.tokenizer=bytes"])))
+        self.assertEqual(json.loads(ours)["loss"], json.loads(its)["loss"])
+        self.refused("exported", "--data", "text", names=["text: token ", "set data.format and data.tokenizer"], tool="l2l-eval")
+
+    def test_a_tool_that_is_called_by_its_name_finds_modules_beside_itself(self):
+        self.run_tool("l2l-train", "run.toml", "--quiet")
+        for file in ("l2l-eval", "libl2l_mpi.so"):  # where a path of this name would lead
+            (self.path / file).write_text("junk")
+        command = ["l2l-eval", "checkpoints/run", "--data", "text", "--set", "distributed.kind=mpi"]
+        environment = {**os.environ, "PATH": f"{TOOLS}:{os.environ['PATH']}", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        done = subprocess.run(command, cwd=self.path, env=environment, capture_output=True, text=True, timeout=100)
+        self.assertNotIn(str(self.path), done.stderr)
+        whole = subprocess.run([TOOLS / command[0], *command[1:]], cwd=self.path, env=environment, capture_output=True, text=True, timeout=100)
+        self.assertEqual((done.returncode, done.stdout), (whole.returncode, whole.stdout), done.stderr)
+
     def test_evaluation_knows_the_home(self):
         self.run_tool("l2l-train", "run.toml", "--quiet")
         with unittest.mock.patch.dict(os.environ, HOME=str(self.path)):

@@ -292,7 +292,8 @@ steps = 2
                     self.assertEqual(self.logits(out, name), self.logits(folder, name))
             for dtype in ("bf16", "fp16"):
                 out = self.work / f"{name}-{dtype}"
-                run(TOOLS / "l2l-export", folder, out, "--dtype", dtype, "--quiet")
+                run(TOOLS / "l2l-export", folder, out, "--dtype", dtype, "--max-shard-size", "0", "--quiet")
+                self.assertTrue((out / "model.safetensors").exists())
                 self.assertLess(relative(self.logits(out, name), fixture["logits"]), 0.05)
 
     def test_a_manifest_of_another_program_makes_no_checkpoint(self):

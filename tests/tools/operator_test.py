@@ -330,6 +330,7 @@ class OperatorTest(unittest.TestCase):
                 self.assertIn(f"{option} {name}: is there already", evaluate(option, name, status=2))
                 self.assertEqual((self.path / name).read_bytes(), before)
         self.assertIn("--hidden ./l.npy: is the file of --logits, too", evaluate("--logits", "l.npy", "--hidden", "./l.npy", status=2))
+        self.assertIn("--logits /dev/null: is a device or a pipe", evaluate("--logits", "/dev/null", status=2))
 
     def test_no_tool_writes_over_what_is_not_its_own(self):
         (self.path / "p.csv").write_text("id,lower,upper,size\na,0,2,64\nb,1,3,64\n")
@@ -347,6 +348,21 @@ class OperatorTest(unittest.TestCase):
                 if status:
                     self.assertIn(f"{option} {output}: is there already", done.stderr)
                     self.assertEqual((self.path / output).read_bytes(), before)
+
+        command = [TOOLS / "l2l-plan", "--problem", "p.csv", "--output", "both", "--svg", "both"]
+        done = subprocess.run(command, cwd=self.path, capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--svg both: is the file of --output, too", done.stderr)
+        self.assertFalse((self.path / "both").exists())
+        for name in ("run.json", "report.html"):
+            (self.path / "out").mkdir(exist_ok=True)
+            (self.path / "out" / name).write_text('{"mine": 1}')
+            _, err = self.run_to_end("--output", "out", "--resume-if-any", status=2)
+            self.assertIn(f"--output out/{name}: is there already", err)
+            self.assertEqual((self.path / "out" / name).read_text(), '{"mine": 1}')
+            (self.path / "out" / name).unlink()
+        self.run_to_end("--output", "out", "--resume-if-any")
+        self.run_to_end("--output", "out", "--resume-if-any", "--steps", "5")
 
     def test_a_resumed_run_appends_to_its_metrics_and_cuts_what_it_repeats(self):
         self.run_to_end("--set", "run.validate_every=2")
@@ -523,6 +539,20 @@ sequence = 32
             self.assertEqual(done.returncode, 0, done.stderr)
             hashes.append(json.loads(done.stdout.splitlines()[-1])["weights_hash"])
         self.assertEqual(*hashes)
+
+    def test_the_config_of_a_folder_begins_in_another(self):
+        self.run_to_end("--output", "out")
+        kept = sorted(path.name for path in (self.path / "out/checkpoints").iterdir())
+        hashes = []
+        for folder, more in (("again", ()), ("third", ("--set", "checkpoint.directory=elsewhere"))):
+            done = subprocess.run([TOOLS / "l2l-train", "out/config.toml", "--output", folder, "--quiet", *more], cwd=self.path,
+                                  capture_output=True, text=True, timeout=200)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            hashes.append(json.loads(done.stdout.splitlines()[-1])["weights_hash"])
+        self.assertEqual(*hashes)
+        self.assertEqual(sorted(path.name for path in (self.path / "out/checkpoints").iterdir()), kept)
+        self.assertTrue((self.path / "again/checkpoints/step-00000004/manifest.json").exists())
+        self.assertTrue((self.path / "elsewhere/step-00000004/manifest.json").exists())
 
     def test_the_config_of_a_folder_that_is_resumed(self):
         config, kept = self.path / "out/config.toml", self.path / "out/config-until-step-4.toml"

@@ -110,6 +110,7 @@ class PlanProblem(unittest.TestCase):
         self.refused("a,0,1,5\n", "p.csv:1: column 'a' is unknown")
         self.refused("id,lower,upper\n", "p.csv:1: column 'size' is missing")
         self.refused("id,lower,upper,size,size\n", "p.csv:1: column 'size' is there twice")
+        self.assertEqual(self.solved("\ufeff" + HEADER + "a,0,1,5\n")["footprint"], 5)
 
     def test_lines_and_numbers(self):
         for number in ("", " 5", "5 ", "+5", "5.0", "1e3", "0x10", "five", "nan", "5;", "--5"):
@@ -123,7 +124,7 @@ class PlanProblem(unittest.TestCase):
     def test_bytes_that_are_no_text(self):
         self.refused(HEADER.encode() + b"a,0,1,5\nb,0,1,5\0\n", "p.csv:3: size:")
         self.refused(HEADER.encode() + b"\0\0\0\0", "p.csv:2: ")
-        self.refused(b"\xff\xfe" + HEADER.encode("utf-16-le"), "p.csv:1: ")
+        self.refused(b"\xff\xfe" + HEADER.encode("utf-16-le"), "p.csv:1: has bytes of value 0")
         self.solved(HEADER.encode() + b"a\0b,0,1,5\n\xff\xfe,0,1,5\n")
         chance = random.Random(1)
         for _ in range(20):

@@ -80,6 +80,10 @@ void Run::check_outputs() const {
   };
   check_folder(folder, "--output");
   check_folder(options_.run.tensorboard, "run.tensorboard");
+  if (!folder.empty()) {
+    check_file(folder / "run.json", "--output", is_record);
+    check_file(folder / "report.html", "--output", is_report);
+  }
   check_file(arguments_.metrics, "--metrics", is_metrics);
   check_file(arguments_.trace, "--trace", is_trace);
   check_apart({{"--metrics", arguments_.metrics}, {"--trace", arguments_.trace}});

@@ -26,6 +26,10 @@ nlohmann::ordered_json json_of(const std::vector<ContractLine>& lines) {
 
 }  // namespace
 
+bool is_record(std::string_view beginning) {
+  return beginning.starts_with("{") && beginning.find("\"resumed_at\": ") != beginning.npos;
+}
+
 Warnings::Warnings() {
   set_log_sink([this](LogLevel level, std::string_view message) { add(level, message); });
 }

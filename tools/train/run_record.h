@@ -37,6 +37,9 @@ class Warnings {
   std::vector<std::string> texts_;  // guarded by mutex_
 };
 
+// Whether a file that begins so is a run.json.
+bool is_record(std::string_view beginning);
+
 // Thread-bound.
 class RunRecord {
  public:
