@@ -80,10 +80,13 @@ class CopyingPeers final : public Peers {
     throw Error("exchange among " + std::to_string(count()) + " devices: of " + std::to_string(here) +
                 " bytes here, of " + std::to_string(there) + " there");
   }
-  void check_sizes(BufferView given) const {
+  // Where one throws, all do, when the last has looked: then they may call again.
+  void check_sizes(BufferView given) {
     for (const Member& member : members_) {
-      if (member.given.size == given.size && given.size % members_.size() == 0) continue;
-      throw_sizes(given.size, member.given.size);
+      const Bytes there = member.given.size;
+      if (there == given.size && given.size % members_.size() == 0) continue;
+      barrier_.arrive_and_wait();
+      throw_sizes(given.size, there);
     }
   }
 

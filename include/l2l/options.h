@@ -350,7 +350,7 @@ struct TransferOptions {
   // Rows of the embedding table that travel at once. 0: the whole table, but if it is larger than a block, as many rows
   // as fit in a block's slot.
   std::int64_t vocabulary_chunk = 0;
-  std::uint64_t link_bandwidth = 0;  // host device: bytes per second, each way; 0: not throttled
+  std::uint64_t link_bandwidth = 0;  // host device: bytes per second, each way, from 10,000; 0: not throttled
 };
 
 struct RecomputeOptions {

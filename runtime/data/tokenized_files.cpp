@@ -173,7 +173,13 @@ class Cache {
       for (const fs::path& one : used) fs::last_write_time(one, fs::file_time_type::clock::now(), ignored);
     } else {
       if (is_there(path)) log(LogLevel::info, path.string() + ": is not as it was written: its tokens are made again");
-      make(file, path);
+      try {
+        make(file, path);
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::failure) throw;  // of the text
+        throw Error(std::string(error.what()) +
+                    "; tokens are kept there: make room, or set XDG_CACHE_HOME to a directory that has some");
+      }
     }
     used_.insert(used.begin(), used.end());
     const InputFile ids(path), ends(Output::ends_of(path)), labels(Output::labels_of(path));

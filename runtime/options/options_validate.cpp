@@ -186,6 +186,12 @@ void check_precision(const PrecisionOptions& precision) {
 }
 
 void check_transfer(const Options& options) {
+  constexpr std::uint64_t kSlowest = 10'000;  // slower ones make times that no schedule is made for
+  const std::uint64_t bandwidth = options.transfer.link_bandwidth;
+  if (bandwidth > 0 && bandwidth < kSlowest) {
+    throw BadInput("transfer.link_bandwidth = " + std::to_string(bandwidth) + " is in bytes per second, and at least " +
+                   std::to_string(kSlowest) + "; 0: not throttled");
+  }
   const std::int64_t staying = options.transfer.resident_layers;
   if (staying > options.model.layers) {
     throw BadInput(show("transfer.resident_layers", staying) + " exceeds " +

@@ -522,6 +522,9 @@ TEST(ValidateOptions, ChecksRangesOfFieldsThatWereSetInCode) {
   options = {};
   options.device.kind = "tpu";
   EXPECT_SAYS(bad_input([&] { validate_options(options); }), "device.kind: \"tpu\" is not one of \"auto\"");
+  options = {};
+  options.transfer.link_bandwidth = 1;
+  EXPECT_SAYS(bad_input([&] { validate_options(options); }), "transfer.link_bandwidth = 1 is in bytes per second");
 }
 
 TEST(ValidateOptions, ErrorsSayWhatTheyAreAbout) {

@@ -279,6 +279,16 @@ class OperatorTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(option, done.stderr)
 
+    def test_metrics_through_a_pipe(self):
+        os.mkfifo(self.path / "pipe")
+        process = self.start("--metrics", "pipe")
+        with (self.path / "pipe").open() as pipe:
+            steps = [json.loads(line)["step"] for line in pipe]
+        _, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(steps[:4], [1, 2, 3, 4])
+        self.assertIn("--metrics pipe is a pipe: waiting for its reader", err)
+
     def test_files_that_are_there_already(self):
         self.run_to_end("--trace", "t.json")
         first, trace = self.metrics.read_text(), (self.path / "t.json").read_text()

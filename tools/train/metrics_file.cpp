@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "l2l/errors.h"
 #include "tools/output_file.h"
+#include "tools/progress.h"
 #include "tools/train/allocator_json.h"
 
 namespace l2l::tools {
@@ -51,6 +52,10 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t completed) : p
   if (path_.empty()) return;
   check_unused(path_);
   prepare_file(path_, completed);
+  std::error_code ignored;
+  if (std::filesystem::is_fifo(path_, ignored)) {
+    print_message(std::string(kOption) + " " + path_.string() + " is a pipe: waiting for its reader");
+  }
   file_.open(path_, std::ios::app);
   if (!file_) throw BadInput(std::string(kOption) + " " + path_.string() + ": cannot be written");
   lock_ = lock(path_);
