@@ -1,7 +1,8 @@
 #include "core/modules.h"
 
 #include <dlfcn.h>
-#include <link.h>
+
+#include <string_view>
 
 #include "l2l/errors.h"
 
@@ -12,15 +13,14 @@ namespace fs = std::filesystem;
 
 constexpr int kBuildDepth = 3;  // of libraries and tests below the root of a build tree
 
-// The folder of the file that this code is in. Of a program, the linker knows what it was called, which need not be a
-// path; its link_map has no name.
+// The folder of the file that this code is in. Of a program, the linker knows what it was called: a name without a
+// slash was found by PATH.
 fs::path own_folder() {
   Dl_info info{};
-  void* map = nullptr;
-  if (dladdr1(reinterpret_cast<const void*>(&module_places), &info, &map, RTLD_DL_LINKMAP) == 0) return {};
-  const char* const library = static_cast<const link_map*>(map)->l_name;
+  if (dladdr(reinterpret_cast<const void*>(&module_places), &info) == 0 || info.dli_fname == nullptr) return {};
+  const bool is_path = std::string_view(info.dli_fname).find('/') != std::string_view::npos;
   std::error_code ignored;
-  const fs::path file = fs::canonical(*library != '\0' ? library : "/proc/self/exe", ignored);
+  const fs::path file = fs::canonical(is_path ? info.dli_fname : "/proc/self/exe", ignored);
   return file.empty() ? fs::path() : file.parent_path();
 }
 

@@ -100,7 +100,7 @@ void ParameterStore::restore(std::uint64_t step, std::span<const std::uint64_t> 
   for (Implementation::GroupData& group : self.groups) group.memory.seal();
   self.hand_over.restore(step);
   for (std::size_t i = 0; i < update_counts.size(); ++i) self.groups[i].updates = update_counts[i];
-  self.notify(std::move(guard));
+  self.unlock_and_notify(std::move(guard));
 }
 
 void ParameterStore::check_state(GroupIndex group) const {

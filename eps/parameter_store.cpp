@@ -26,7 +26,7 @@ void WeightLease::Release::operator()(ParameterStore* store) const noexcept {
     if (visit && !self.visits.release(*visit)) return;
     self.hand_over.release(layer);
     --self.leases;
-    self.notify(std::move(guard));
+    self.unlock_and_notify(std::move(guard));
   } catch (const std::exception& error) {
     log(LogLevel::error, std::string("while a lease was released: ") + error.what());
   }
@@ -36,7 +36,7 @@ void GradientBuffer::Return::operator()(ParameterStore* store) const {
   ParameterStore::Implementation& self = *store->implementation_;
   auto guard = self.lock();
   self.return_slot(layer, device, slot);
-  self.notify(std::move(guard));
+  self.unlock_and_notify(std::move(guard));
 }
 
 StoreBytes ParameterStore::bytes_needed(const ModelLayout& layout, const StoreOptions& options) {
@@ -131,7 +131,7 @@ void ParameterStore::announce(int device, std::span<const LayerIndex> layers, Ve
   if (!self.options.shards_wires()) return;
   auto guard = self.lock();
   self.visits.announce(device, layers, version, alone ? 1 : self.options.devices);
-  self.notify(std::move(guard));
+  self.unlock_and_notify(std::move(guard));
 }
 
 void ParameterStore::set_layers(std::vector<LayerSpec> layers) {
@@ -188,7 +188,7 @@ void ParameterStore::push(LayerIndex layer, int device, GradientBuffer gradients
     self.push(layer, device, slot, squares);
   }
   static_cast<void>(gradients.store_.release());  // the slot is the hand-over's now
-  self.notify(std::move(guard));
+  self.unlock_and_notify(std::move(guard));
 }
 
 // Unlocks before Failure::fail(), whose wakers take the mutex.
@@ -199,11 +199,11 @@ StepVerdict ParameterStore::finish_step() {
   self.wait(guard, [&] { return self.hand_over.all_checked(); });
   try {
     const StepVerdict verdict = self.close_step();
-    self.notify(std::move(guard));
+    self.unlock_and_notify(std::move(guard));
     return verdict;
   } catch (const NumericError& error) {
     if (error.nothing_changed()) {
-      self.notify(std::move(guard));
+      self.unlock_and_notify(std::move(guard));
       throw;
     }
     guard.unlock();

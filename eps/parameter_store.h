@@ -207,6 +207,7 @@ class ParameterStore {
   // OutOfMemory, and what `weights` throws.
   ParameterStore(ModelLayout layout, StoreOptions options, MemorySource& memory, Failure& failure, Trace* trace,
                  const WeightSource* weights = nullptr);
+  // When all calls have returned, and leases, buffers and saves are gone.
   ~ParameterStore();
 
   const ModelLayout& layout() const;

@@ -200,7 +200,7 @@ void ParameterStore::finish_exchange(const GroupExchange& exchange) {
   auto guard = self.lock();
   if (exchange.kind == ExchangeKind::visit) {
     self.visits[exchange.visit].there = true;
-    return self.notify(std::move(guard));
+    return self.unlock_and_notify(std::move(guard));
   }
   Implementation::GroupData& group = self.groups[static_cast<std::size_t>(exchange.group)];
   bool finite = true;
@@ -214,13 +214,13 @@ void ParameterStore::finish_exchange(const GroupExchange& exchange) {
     self.take_check(exchange.group, sum);
   }
   self.hand_over.finish_exchange(exchange, finite);
-  self.notify(std::move(guard));
+  self.unlock_and_notify(std::move(guard));
 }
 
 void ParameterStore::stop_exchanges() {
   auto guard = implementation_->lock();
   implementation_->exchanges_stopped = true;
-  implementation_->notify(std::move(guard));
+  implementation_->unlock_and_notify(std::move(guard));
 }
 
 }  // namespace l2l::eps

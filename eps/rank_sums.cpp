@@ -52,7 +52,7 @@ void ParameterStore::Implementation::sum(const Work& work, Lane& lane) {
   auto guard = lock();
   take_sums(index);
   hand_over.finish_sum(index);
-  notify(std::move(guard));
+  unlock_and_notify(std::move(guard));
 }
 
 // The group's gradients are its sums from now on; the devices have their buffers back.

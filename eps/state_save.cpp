@@ -29,7 +29,7 @@ StateSave::~StateSave() {
     auto guard = self.lock();
     take_back();
     self.hand_over.end_save();
-    self.notify(std::move(guard));
+    self.unlock_and_notify(std::move(guard));
   } catch (const std::exception& error) {
     log(LogLevel::error, std::string("while a save was ended: ") + error.what());
   }
@@ -98,8 +98,7 @@ void StateSave::take_back() {
     self.record(self.save_track, "save", self.first_layer(group), begin);
     self.hand_over.finish_save(group);
   }
-  self.changed.notify_all();
-  if (self.hand_over.has_job()) self.job_or_stop.notify_all();
+  self.notify_locked();
 }
 
 }  // namespace l2l::eps

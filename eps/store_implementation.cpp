@@ -98,7 +98,7 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
   if (const Bytes room = gathered_bytes(layout, options); room > 0) {
     gather_room = source.allocate(room, "the state of a group from all ranks");
   }
-  registration = failure.on_failure([this] { notify(lock()); });
+  registration = failure.on_failure([this] { unlock_and_notify(lock()); });
   start_updaters();
 }
 
@@ -164,7 +164,12 @@ ParameterStore::Implementation::~Implementation() {
   stop_updaters();
 }
 
-void ParameterStore::Implementation::notify(std::unique_lock<std::mutex> guard) {
+void ParameterStore::Implementation::notify_locked() {
+  changed.notify_all();
+  if (hand_over.has_job()) job_or_stop.notify_all();
+}
+
+void ParameterStore::Implementation::unlock_and_notify(std::unique_lock<std::mutex> guard) {
   const bool job = hand_over.has_job();
   guard.unlock();
   changed.notify_all();

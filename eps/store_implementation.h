@@ -69,8 +69,9 @@ struct ParameterStore::Implementation {
   template <typename Ready>
   void wait(std::unique_lock<std::mutex>& lock, const Ready& ready);
   std::unique_lock<std::mutex> lock() const { return std::unique_lock(mutex); }
-  // Ends a change of the guarded state, whose lock it releases: wakes those who wait for it.
-  void notify(std::unique_lock<std::mutex> guard);
+  // Wake those who wait for a change of the guarded state, which is made; the first with the lock held.
+  void notify_locked();
+  void unlock_and_notify(std::unique_lock<std::mutex> guard);
 
   const LayerSpec& layer_at(LayerIndex layer) const;  // throws Error
   Bytes gradient_bytes(LayerIndex layer) const;
@@ -174,7 +175,7 @@ struct ParameterStore::Implementation {
   mutable std::mutex mutex;
   std::condition_variable changed;      // of the guarded state, or the failure; updaters do not wait for it
   std::condition_variable job_or_stop;  // of an updater
-  HandOver hand_over;                   // guarded by mutex, as are the next ones
+  HandOver hand_over;                   // guarded by mutex
   GradientSlots slots;                  // guarded by mutex
   std::vector<Slices> slices;           // by layer; guarded by mutex
   ExchangeSlots exchanged;              // guarded by mutex

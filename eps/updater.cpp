@@ -60,7 +60,7 @@ void ParameterStore::Implementation::check(const Work& work, Lane& lane) {
   auto guard = lock();
   if (options.rank.count == 1) take_check(index, sum);
   hand_over.finish_check(index, std::isfinite(sum));
-  notify(std::move(guard));
+  unlock_and_notify(std::move(guard));
 }
 
 void ParameterStore::Implementation::update(const Work& work, Lane& lane) {
@@ -87,7 +87,7 @@ void ParameterStore::Implementation::update(const Work& work, Lane& lane) {
   ++group.updates;
   release_contributions(index);
   hand_over.finish_update(index, /*published=*/group.memory.shards_wire());
-  notify(std::move(guard));
+  unlock_and_notify(std::move(guard));
 }
 
 void ParameterStore::Implementation::record(int on_track, const char* name, LayerIndex layer,

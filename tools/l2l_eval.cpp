@@ -81,13 +81,7 @@ void check(const Arguments& arguments) {
   if (!arguments.tokens.empty() && !writes) throw BadInput("--tokens needs --logits, --hidden or --pooled");
   const std::vector<NamedFile> files = {
       {"--logits", arguments.logits}, {"--hidden", arguments.hidden}, {"--pooled", arguments.pooled}};
-  for (const auto& [option, path] : files) {
-    check_ours(path, option, is_npy);
-    std::error_code ignored;
-    if (path.empty() || !std::filesystem::exists(path, ignored)) continue;
-    if (std::filesystem::is_regular_file(path, ignored)) continue;
-    throw BadInput(option + " " + path.string() + ": is a device or a pipe; an array needs a file");
-  }
+  for (const auto& [option, path] : files) check_ours_alone(path, option, is_npy);
   check_apart(files);
 }
 

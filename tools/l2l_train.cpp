@@ -28,16 +28,15 @@ struct Session {
   fs::path& directory;  // of checkpoints, once it is known
 };
 
-// Whether the options say where checkpoints lie, beside --output. The config that the --output of another run has kept
-// names those of that run, which are its own.
-bool names_directory(const ConfigArguments& arguments, const Options& options) {
+// Whether the options say where checkpoints go, so that --output does not. The config that the --output of another run
+// has kept says where those of that run are.
+bool names_directory(const TrainArguments& arguments, const Options& options) {
   if (!sets(options, "checkpoint.directory")) return false;
   const auto sets_it = [](const std::string& assignment) { return assignment.starts_with("checkpoint.directory"); };
-  if (std::ranges::any_of(arguments.assignments, sets_it)) return true;
+  if (std::ranges::any_of(arguments.config.assignments, sets_it)) return true;
   std::error_code ignored;
-  const fs::path folder = fs::weakly_canonical(fs::absolute(arguments.config), ignored).parent_path();
-  const bool kept = fs::exists(folder / "run.json", ignored);
-  return !kept || fs::weakly_canonical(fs::absolute(options.checkpoint.directory), ignored) != folder / "checkpoints";
+  const fs::path folder = fs::absolute(arguments.config.config).parent_path();
+  return !fs::exists(folder / "run.json", ignored) || fs::equivalent(folder, arguments.output, ignored);
 }
 
 Options options_of(const TrainArguments& arguments) {
@@ -46,7 +45,7 @@ Options options_of(const TrainArguments& arguments) {
   if (options.data.train.empty() && options.data.source.empty()) {
     throw BadInput(arguments.config.config + ": data.train: missing; name at least one file");
   }
-  if (!arguments.output.empty() && !names_directory(arguments.config, options)) {
+  if (!arguments.output.empty() && !names_directory(arguments, options)) {
     options.checkpoint.directory = fs::path(arguments.output) / "checkpoints";
   }
   options.run.allow_nonfinite |= arguments.allow_nonfinite;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "base/file_behind.h"
 #include "base/json.h"
 #include "l2l/errors.h"
 
@@ -49,6 +50,13 @@ void check_ours(const fs::path& path, const std::string& option, IsOurs ours) {
     throw BadInput(option + " " + path.string() +
                    ": is there already and is no file that this option wrote; name another file, or move it away");
   }
+}
+
+void check_ours_alone(const fs::path& path, const std::string& option, IsOurs ours) {
+  check_ours(path, option, ours);
+  std::error_code ignored;
+  if (path.empty() || !fs::exists(path, ignored) || fs::is_regular_file(path, ignored)) return;
+  throw BadInput(option + " " + path.string() + ": is a pipe or device; this needs a file");
 }
 
 void check_apart(const std::vector<NamedFile>& files) {
@@ -94,7 +102,7 @@ void replace_file(const fs::path& path, const std::string& text) {
     if (std::ofstream(path, std::ios::binary) << text << std::flush) return;
     throw Error(path.string() + ": cannot be written: " + std::strerror(errno));
   }
-  const fs::path file = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
+  const fs::path file = file_behind(path);
   const fs::path temporary = file.string() + ".tmp-" + std::to_string(getpid());
   if (std::ofstream(temporary, std::ios::binary) << text << std::flush) {
     fs::rename(temporary, file, error);

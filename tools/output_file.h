@@ -19,6 +19,8 @@ bool is_npy(std::string_view beginning);      // of l2l-eval --logits, --hidden,
 // Throws BadInput, naming `option`, where a file stands at `path` that is neither empty nor ours, or none can be
 // written. Pipes and devices pass. Changes nothing.
 void check_ours(const std::filesystem::path& path, const std::string& option, IsOurs ours);
+// The same of what is not written from its beginning to its end: pipes and devices do not pass.
+void check_ours_alone(const std::filesystem::path& path, const std::string& option, IsOurs ours);
 struct NamedFile {
   std::string option;
   std::filesystem::path path;

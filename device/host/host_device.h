@@ -1,4 +1,4 @@
-// The host as a device: streams are FIFO worker threads, launches run on one pool of compute threads.
+// The host as a device: streams are FIFOs with a thread each, launches run on one pool of compute threads.
 #pragma once
 
 #include <functional>

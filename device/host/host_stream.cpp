@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/activity.h"
+#include "core/fault_point.h"
 #include "device/row_copy.h"
 
 namespace l2l::device {
@@ -21,14 +22,14 @@ void prepare_thread(const std::string& name) {
 
 }  // namespace
 
-void Progress::advance(std::unique_lock<std::mutex>& lock) {
+void Progress::advance(std::unique_lock<std::mutex>& lock, Bytes& inline_bytes) {
   ++completed_;
   const bool awaited = completed_ >= awaited_;
   if (awaited) awaited_ = kNobody;  // those who wait for more say so again
   HostStream* ready = take_ready();
   lock.unlock();
   if (awaited) changed_.notify_all();
-  while (ready != nullptr) std::exchange(ready, ready->next_waiting_)->go_on(/*on_own_thread=*/false);
+  while (ready != nullptr) std::exchange(ready, ready->next_waiting_)->go_on(&inline_bytes);
 }
 
 // A list of those that need not wait any more.
@@ -106,7 +107,8 @@ void HostStream::enqueue(Command command) {
   if (turn_ != Turn::nobody) return;
   turn_ = Turn::somebody;
   lock.unlock();
-  go_on(/*on_own_thread=*/false);
+  Bytes inline_bytes = kInlineBytes;
+  go_on(&inline_bytes);
 }
 
 Mark HostStream::mark() {
@@ -141,17 +143,16 @@ void HostStream::work() {
       if (turn_ == Turn::nobody) return;
       turn_ = Turn::somebody;
     }
-    go_on(/*on_own_thread=*/true);
+    go_on(/*inline_bytes=*/nullptr);
   }
 }
 
-void HostStream::go_on(bool on_own_thread) {
+void HostStream::go_on(Bytes* inline_bytes) {
   const std::shared_ptr<Progress> progress = progress_;  // without the turn, the stream may be gone
-  Bytes room = kRoomElsewhere;
   std::unique_lock lock(progress->mutex);
   while (progress->completed() < enqueued_) {
     Entry& entry = queue_[progress->completed() % kCapacity];
-    if (!on_own_thread && !takes_room(entry.command, room)) {
+    if (inline_bytes != nullptr && !fits_inline(entry.command, *inline_bytes)) {
       turn_ = Turn::own_thread;
       lock.unlock();
       progress->turn_or_stop.notify_one();
@@ -162,9 +163,10 @@ void HostStream::go_on(bool on_own_thread) {
     if (const auto* wait = std::get_if<WaitCommand>(&entry.command); wait && !wait->mark.reached_by(*this)) return;
     execute(entry, track);
     entry.command = std::monostate{};  // releases what it refers to
-    idle_since_ = Clock::now();
     lock.lock();
-    progress->advance(lock);
+    Bytes of_others = kInlineBytes;
+    progress->advance(lock, inline_bytes != nullptr ? *inline_bytes : of_others);
+    idle_since_ = Clock::now();
     lock.lock();
   }
   turn_ = Turn::nobody;
@@ -173,9 +175,10 @@ void HostStream::go_on(bool on_own_thread) {
   if (stopped) progress->turn_or_stop.notify_one();
 }
 
-// Whether the command moves so few bytes; these are taken from `room`.
-bool HostStream::takes_room(const Command& command, Bytes& room) {
-  constexpr Bytes kLeast = 512, kLine = 64;  // what any command, and a row, count as
+// Whether the command moves at most `budget` bytes, from which they are taken.
+bool HostStream::fits_inline(const Command& command, Bytes& budget) {
+  if (fault_point("stream.none_inline")) return false;  // for tests of what its own thread does
+  constexpr Bytes kLeast = 512, kLine = 64;             // what any command, and a row, count as
   Bytes bytes = 0;
   if (const auto* copy = std::get_if<CopyCommand>(&command)) {
     if (copy->link != nullptr && copy->link->throttled()) return false;
@@ -185,8 +188,8 @@ bool HostStream::takes_room(const Command& command, Bytes& room) {
   } else if (!std::holds_alternative<WaitCommand>(command)) {
     return false;
   }
-  if (std::max(bytes, kLeast) > room) return false;
-  room -= std::max(bytes, kLeast);
+  if (std::max(bytes, kLeast) > budget) return false;
+  budget -= std::max(bytes, kLeast);
   return true;
 }
 

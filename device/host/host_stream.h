@@ -33,12 +33,13 @@ class Progress {
 
   // Commands done so far, counted from the stream's first. Call under `mutex`.
   std::uint64_t completed() const { return completed_; }
-  // One more is done. Releases `lock` (of `mutex`) and lets those go on that waited for it, streams on this thread as
-  // long as HostStream::go_on() does.
-  void advance(std::unique_lock<std::mutex>& lock);
+  // One more is done; with `mutex` held by `lock`, which it releases. Those go on that waited for it, streams on this
+  // thread as far as HostStream::go_on() does.
+  void advance(std::unique_lock<std::mutex>& lock, Bytes& inline_bytes);
   // Returns, `lock` (of `mutex`) held, when the first `position` commands are done.
   void wait(std::unique_lock<std::mutex>& lock, std::uint64_t position);
   // Whether the first `position` commands are done. If not, `stream`, whose turn the caller has, goes on once they are.
+  // Without `mutex`, which it takes.
   bool reached_by(HostStream& stream, std::uint64_t position);
 
  private:
@@ -135,8 +136,9 @@ class HostStream : public Stream {
   HostStream(std::string_view name, std::shared_ptr<HostShared> shared);
   ~HostStream() override;
 
-  // Returns before the command runs, or has run it where it is the next and short; waits while the queue is full. Never
-  // allocates.
+  // Returns before the command runs, unless it is the next and short: then it has run, as may have commands of other
+  // streams that waited for it. So the caller holds no lock that a failure's wakers take (core/failure.h). Waits while
+  // the queue is full. Never allocates.
   void enqueue(Command command);
   // Everything enqueued so far.
   Mark mark();
@@ -149,7 +151,7 @@ class HostStream : public Stream {
  private:
   static constexpr std::size_t kCapacity = 1024;
   // Waking a thread takes a few microseconds, and some ten until it runs; this much is copied within them.
-  static constexpr Bytes kRoomElsewhere = Bytes{64} << 10;
+  static constexpr Bytes kInlineBytes = Bytes{64} << 10;
 
   struct Entry {
     Command command;
@@ -165,11 +167,11 @@ class HostStream : public Stream {
   friend class Progress;
 
   void work();
-  // Of whoever has the turn: runs commands until none is left, one has to wait, or, on another thread than the
-  // stream's, the next one is no copy or would move, with those before it, more than kRoomElsewhere. Passes the turn
-  // on.
-  void go_on(bool on_own_thread);
-  static bool takes_room(const Command& command, Bytes& room);
+  // Of whoever has the turn: runs commands until none is left or one has to wait, and passes the turn on. Null on the
+  // stream's own thread; others run waits, zero-fills and copies that take no time of a throttled link, and of these as
+  // many as `inline_bytes` has room for, from which they are taken.
+  void go_on(Bytes* inline_bytes);
+  static bool fits_inline(const Command& command, Bytes& budget);
   void execute(const Entry& entry, const StreamTrack& track);
   void run(const WaitCommand& wait, const StreamTrack& track);
   void run(const CopyCommand& copy, const StreamTrack& track, SpanLabel label);
@@ -186,7 +188,7 @@ class HostStream : public Stream {
   Turn turn_ = Turn::nobody;
   bool stopped_ = false;
   StreamTrack track_;
-  // Guarded by the mutex of the progress that this stream waits for.
+  // Guarded by the mutex of the progress that this stream waits for, then of who lets it go on.
   HostStream* next_waiting_ = nullptr;
   std::uint64_t waits_for_ = 0;   // its position
   Clock::time_point idle_since_;  // of who has the turn

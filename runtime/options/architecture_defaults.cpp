@@ -59,11 +59,11 @@ Options with_architecture_defaults(Options options) {
 }
 
 Options with_its_positions(Options options) {
+  const std::string& scaling = options.model.rope_scaling;
   const bool table = models::architecture_of(options.model.architecture).learned_positions;
-  if (!table && options.model.rope_scaling == "none") return options;
   const ModelOptions whole = models::with_defaults(options.model);
-  options.model.positions = whole.positions;
-  options.model.rope_original_positions = whole.rope_original_positions;
+  if (table || scaling == "dynamic") options.model.positions = whole.positions;
+  if (scaling == "llama3" || scaling == "yarn") options.model.rope_original_positions = whole.rope_original_positions;
   return options;
 }
 
@@ -72,7 +72,7 @@ Options with_saved_positions(Options options, const Options& saved) {
   const bool same = model.sequence == saved.model.sequence && model.positions == saved.model.positions;
   if (same || model.rope_scaling == "none" || model.rope_scaling != saved.model.rope_scaling) return options;
   const ModelOptions before = with_its_positions(saved).model;
-  if (model.positions == 0) model.positions = before.positions;
+  if (model.positions == 0 && model.rope_scaling == "dynamic") model.positions = before.positions;
   if (model.rope_original_positions == 0) model.rope_original_positions = before.rope_original_positions;
   return options;
 }

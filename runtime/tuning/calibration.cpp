@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "base/file_behind.h"
 #include "base/json.h"
 #include "core/files.h"
 #include "core/hash.h"
@@ -104,7 +105,7 @@ Content read(const std::filesystem::path& path, bool warn) {
 // Beside `path` first, then renamed: a reader sees the old file or the new one. A link stays, and so does a device: a
 // superuser could rename a file over it.
 void replace(const std::filesystem::path& name, const std::string& text) {
-  const std::filesystem::path path = std::filesystem::weakly_canonical(std::filesystem::absolute(name));
+  const std::filesystem::path path = file_behind(name);
   if (is_there(path) && !std::filesystem::is_regular_file(path)) throw Error("is no file");
   std::filesystem::create_directories(path.parent_path());
   const std::filesystem::path beside = path.string() + "." + std::to_string(getpid());

@@ -595,9 +595,11 @@ TEST_F(OptionsToResume, ScaledPositionsTurnAsTheyDid) {
   const std::int64_t before = options.model.sequence;
   options.model.sequence = before / 2;
   const ModelOptions shorter = options_to_resume(options, directory_).model;
-  EXPECT_EQ(shorter.positions, before);
   EXPECT_EQ(shorter.rope_original_positions, before);
-  options.model.positions = options.model.sequence = 2 * before;
+  options.model.sequence = 2 * before;
+  EXPECT_EQ(options_to_resume(options, directory_).model.rope_original_positions, before);
+  EXPECT_NO_THROW(validate_options(options_to_resume(options, directory_)));
+  options.model.positions = 2 * before;
   const ModelOptions longer = options_to_resume(options, directory_).model;
   EXPECT_EQ(longer.positions, 2 * before);
   EXPECT_EQ(longer.rope_original_positions, before);

@@ -41,7 +41,7 @@ steps = 8
 """
 LIMIT = 2.0  # seconds without progress
 THREADS = ["eps updater", "compute", "h2d weights", "weight feeder", "d2h gradients", "gradient sender", "gradient completion", "checkpoint saver"]
-NAMED = re.compile(r"thread \"?(relay|weight feeder|gradient sender|gradient completion|eps|checkpoint saver|compute|h2d|d2h|device|host)[^\n]*")
+NAMED = re.compile(r"thread \"?(relay|reader|weight feeder|gradient sender|gradient completion|eps|checkpoint saver|compute|h2d|d2h|device|host)[^\n]*")
 
 
 def run(tools, folder, fault=None, resume=False):

@@ -340,7 +340,7 @@ class OperatorTest(unittest.TestCase):
                 self.assertIn(f"{option} {name}: is there already", evaluate(option, name, status=2))
                 self.assertEqual((self.path / name).read_bytes(), before)
         self.assertIn("--hidden ./l.npy: is the file of --logits, too", evaluate("--logits", "l.npy", "--hidden", "./l.npy", status=2))
-        self.assertIn("--logits /dev/null: is a device or a pipe", evaluate("--logits", "/dev/null", status=2))
+        self.assertIn("--logits /dev/null: is a pipe or device", evaluate("--logits", "/dev/null", status=2))
 
     def test_no_tool_writes_over_what_is_not_its_own(self):
         (self.path / "p.csv").write_text("id,lower,upper,size\na,0,2,64\nb,1,3,64\n")
@@ -562,6 +562,11 @@ sequence = 32
         self.assertEqual(*hashes)
         self.assertEqual(sorted(path.name for path in (self.path / "out/checkpoints").iterdir()), kept)
         self.assertTrue((self.path / "again/checkpoints/step-00000004/manifest.json").exists())
+        (self.path / "again").rename(self.path / "moved")
+        done = subprocess.run([TOOLS / "l2l-train", "moved/config.toml", "--output", "fourth", "--quiet"], cwd=self.path, capture_output=True, timeout=200)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertFalse((self.path / "again").exists())
+        self.assertTrue((self.path / "fourth/checkpoints/step-00000004/manifest.json").exists())
         self.assertTrue((self.path / "elsewhere/step-00000004/manifest.json").exists())
 
     def test_the_config_of_a_folder_that_is_resumed(self):

@@ -2,6 +2,7 @@
 #include <random>
 #include <thread>
 
+#include "core/fault_point.h"
 #include "tests/conformance/device/device_test.h"
 
 namespace l2l::device {
@@ -12,13 +13,12 @@ INSTANTIATE_TEST_SUITE_P(Devices, Order, ::testing::ValuesIn(backends()), backen
 
 // One slot of device memory, filled by one stream and emptied by another, round after round with nobody waiting on the
 // host. Returns how many rounds arrived damaged: 0 if every wait held.
-int damaged_rounds(Device& device, int rounds) {
-  constexpr Bytes kSize = 256 * kKiB;
-  const auto slot = device.allocate(kSize, "slot");
+int damaged_rounds(Device& device, int rounds, Bytes size = 256 * kKiB) {
+  const auto slot = device.allocate(size, "slot");
   std::vector<std::unique_ptr<Buffer>> sources, results;
   for (int round = 0; round < rounds; ++round) {
-    sources.push_back(pinned(device, kSize, static_cast<unsigned char>(round + 1)));
-    results.push_back(pinned(device, kSize, 0));
+    sources.push_back(pinned(device, size, static_cast<unsigned char>(round + 1)));
+    results.push_back(pinned(device, size, 0));
   }
   const auto filler = device.create_stream("filler"), emptier = device.create_stream("emptier");
   const auto filled = device.create_event(), emptied = device.create_event();
@@ -40,7 +40,10 @@ int damaged_rounds(Device& device, int rounds) {
   return damaged;
 }
 
-TEST_P(Order, EventsOrderTwoStreamsOverManyRounds) { EXPECT_EQ(damaged_rounds(*device_, 60), 0); }
+TEST_P(Order, EventsOrderTwoStreamsOverManyRounds) {
+  EXPECT_EQ(damaged_rounds(*device_, 60), 0);
+  EXPECT_EQ(damaged_rounds(*device_, 60, 256), 0);
+}
 
 FaultPlan slow_copies(std::uint64_t seed) {
   FaultPlan plan;
@@ -48,6 +51,15 @@ FaultPlan slow_copies(std::uint64_t seed) {
   plan.copy_h2d_delay = plan.copy_d2h_delay = std::chrono::milliseconds(2);
   return plan;
 }
+
+#ifdef L2L_FAULT_POINTS
+TEST(OrderOnOwnThreads, EventsOrderTwoStreamsOverManyRounds) {
+  arm_fault_point("stream.none_inline");
+  HostDevice device(1, 0);
+  EXPECT_EQ(damaged_rounds(device, 60, 256), 0);
+  arm_fault_point("");
+}
+#endif
 
 TEST(OrderUnderDelay, EventsHoldForManySchedules) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

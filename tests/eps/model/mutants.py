@@ -55,6 +55,9 @@ MUTANTS = {
     "updates_before_checks": ("return a.kind == JobKind::update;", "return a.kind == JobKind::check;"),
     "updates_out_of_order": ("return first_use(a) > first_use(b);", "return first_use(a) < first_use(b);"),
     "checks_out_of_order": ("  return first_use(a) < first_use(b);", "  return first_use(a) > first_use(b);"),
+    "no_updater_wakes_for_a_check": (" || group.state == GroupState::complete || may_update(group);", " || may_update(group);"),
+    "no_updater_wakes_for_a_sum": ("return group.state == GroupState::pushed || ", "return "),
+    "no_updater_wakes_for_an_update": ("GroupState::complete || may_update(group);", "GroupState::complete;"),
     "group_at_work_counts_as_resting": ("    --resting_;\n", ""),
     "group_never_rests_again": ("  ++resting_;\n", ""),
     # ranks

@@ -144,7 +144,9 @@ bool World::finish_step() {
 // wait_for_job(); then check() or update(), whose work lies outside of the mutex.
 bool World::run_updater(Local& local, int lane) {
   if (local.phase == 0) {
+    const bool is_woken = machine_.has_job();
     const std::optional<Job> job = machine_.start_job(lane, ledger_.has_room_for_sums());
+    if (job && !is_woken) ledger_.broken("an updater is woken for every job");
     ledger_.started(lane, job);
     if (!job) return !violation().empty();
     local.kind = static_cast<std::int8_t>(job->kind);
