@@ -297,6 +297,7 @@ Options without_files(Options options) {
   options.data.validation.clear();
   options.data.train_source = options.data.validation_source = nullptr;
   options.data.format = "tokens";  // of a vocabulary of any size
+  options.data.task.clear();       // it has set the head
   options.run.validate_every = options.run.patience = 0;
   options.run.validate_minutes = 0;
   options.checkpoint = {};

@@ -14,6 +14,19 @@
 
 namespace l2l::runtime {
 
+namespace {
+
+// Whether as much is trained of each block, as far down as the first: names of parameters say which of all blocks.
+bool trains_alike(const models::Model& model) {
+  const auto trained = [&](int block) { return model.gradient_bytes(model.block(block), DType::f32); };
+  for (int block = 2; block <= model.blocks(); ++block) {
+    if (trained(block) != trained(1)) return false;
+  }
+  return model.lowest_visited() <= model.block(1);
+}
+
+}  // namespace
+
 Options shallower(const RunParts& parts, Bytes state) {
   const auto blocks = static_cast<Bytes>(parts.model.blocks());
   const Bytes one = eps::ParameterStore::bytes_needed(parts.model.layout, parts.store).state / blocks;
@@ -29,6 +42,7 @@ Options shallower(const RunParts& parts, Bytes state) {
   const std::vector<Bytes>& inputs = parts.model.input_bytes;
   const bool uniform = std::ranges::all_of(inputs, [&](Bytes bytes) { return bytes == inputs.front(); });
   if (parts.model.head_kind == models::HeadKind::custom || !uniform) return options;
+  if (!options.optimizer.train.empty() && !trains_alike(parts.model)) return options;
   options.model.layers =
       static_cast<std::int64_t>(std::max<Bytes>(1, std::min((blocks + 1) / 2, state / std::max<Bytes>(1, one))));
   // Each is of the kind of the block that it stands for.

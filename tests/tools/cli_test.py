@@ -137,6 +137,18 @@ class Cli(ToolTest):
             self.assertEqual(ours, its)
             self.run_tool("l2l-eval", scaling, "--data", "text", "--sequence", "40")  # longer than it was trained on
 
+    def test_a_glue_task_with_the_default_policy(self):
+        (self.path / "sst.tsv").write_text("sentence\tlabel\n" + "a warm film \t1\ndull \t0\n" * 8)
+        more = [argument for setting in ('data.train=["sst.tsv"]', 'data.validation=["sst.tsv"]', "data.task=sst2", "data.tokenizer=bytes",
+                                         "model.architecture=bert", "model.vocabulary=264") for argument in ("--set", setting)]
+        self.run_tool("l2l-plan", "run.toml", *more)
+        out, _ = self.run_tool("l2l-train", "run.toml", "--quiet", *more)
+        self.assertIn("accuracy", json.loads(out.splitlines()[-1])["metrics"])
+
+    def test_a_plan_of_a_model_of_which_few_blocks_are_trained(self):
+        for patterns in ('["h.5.*"]', '["h.2.*", "h.4.mlp.*"]', '["h.*"]'):
+            self.run_tool("l2l-plan", "run.toml", "--check", "--set", "model.layers=6", "--set", f"optimizer.train={patterns}")
+
     def test_a_tokenizer_that_is_named_reads_text(self):
         self.run_tool("l2l-train", "run.toml", "--quiet")
         self.run_tool("l2l-export", "checkpoints/run", "exported")

@@ -56,7 +56,7 @@ Json to_json(const Trainer& trainer, const std::vector<StepReport>& reports, dou
 
 int bench_step(Options options, int steps, bool json) {
   const SyntheticText text;
-  if (options.data.train.empty()) options.data.train = {text.path().string()};
+  if (options.data.train.empty() && options.data.source.empty()) options.data.train = {text.path().string()};
   options.data.validation.clear();
   options.run.validate_every = options.run.patience = 0;
   options.run.validate_minutes = 0;
