@@ -58,7 +58,9 @@ void write_logits(Trainer& trainer, const std::vector<std::int32_t>& tokens, con
   file.finish();
 }
 
-void write_hidden(Trainer& trainer, const std::vector<std::int32_t>& tokens, const Arguments& arguments) {
+// `folder`: of the weights.
+void write_hidden(Trainer& trainer, const std::vector<std::int32_t>& tokens, const Arguments& arguments,
+                  const std::filesystem::path& folder) {
   const std::int64_t hidden = trainer.options().model.hidden;
   std::optional<formats::NpyWriter> file, pooled;
   if (!arguments.hidden.empty()) file.emplace(arguments.hidden, static_cast<std::int64_t>(tokens.size()), hidden);
@@ -70,7 +72,7 @@ void write_hidden(Trainer& trainer, const std::vector<std::int32_t>& tokens, con
   });
   if (file) file->finish();
   if (!pooled) return;
-  pooled->write(0, 0, pooler_output(arguments.model, first));
+  pooled->write(0, 0, pooler_output(folder, first));
   pooled->finish();
 }
 
@@ -104,7 +106,7 @@ int evaluate(const Arguments& arguments) {
   if (arguments.sequence == 0 && !tokens.empty()) options.model.sequence = static_cast<std::int64_t>(tokens.size());
   Trainer trainer(options);
   if (!arguments.tokens.empty()) check_tokens(tokens, trainer.options().model.vocabulary, arguments.tokens);
-  load_weights(trainer, model);
+  const std::filesystem::path folder = load_weights(trainer, model);
   nlohmann::ordered_json result;
   if (!arguments.data.empty()) {
     const Evaluation evaluation = trainer.evaluate().value();
@@ -119,7 +121,7 @@ int evaluate(const Arguments& arguments) {
     write_logits(trainer, tokens, arguments.logits);
     result["logits"] = arguments.logits;
   }
-  if (!arguments.hidden.empty() || !arguments.pooled.empty()) write_hidden(trainer, tokens, arguments);
+  if (!arguments.hidden.empty() || !arguments.pooled.empty()) write_hidden(trainer, tokens, arguments, folder);
   if (!arguments.hidden.empty()) result["hidden"] = arguments.hidden;
   if (!arguments.pooled.empty()) result["pooled"] = arguments.pooled;
   std::cout << json_text(result) << std::endl;

@@ -168,8 +168,8 @@ int main(int argc, char** argv) {
   command.add("--tokens", &arguments.generate.tokens, "most tokens of a continuation", {.least = 0});
   command.add("--temperature", &arguments.generate.temperature, "0: always the most probable token", {.least = 0});
   command.add("--top-k", &arguments.generate.top_k, "draw from the K most probable tokens; 0: from all", {.least = 0});
-  command.add("--top-p", &arguments.generate.top_p, "draw from the fewest tokens whose probabilities sum to P",
-              {.least = 0, .most = 1});
+  command.add("--top-p", &arguments.generate.top_p,
+              "draw from the fewest tokens whose probabilities sum to P, which is above 0", {.least = 0, .most = 1});
   command.add("--no-stop", &arguments.goes_on, "go on behind the end of a sequence");
   command.add("--no-cache", &arguments.whole, "run the whole text again for every token");
   command.add("--seed", &arguments.generate.seed, "of the sampling");

@@ -39,13 +39,11 @@ Options options_of_model(const std::filesystem::path& path, ModelArgument& model
   return options;
 }
 
-void load_weights(Trainer& trainer, const ModelArgument& model) {
-  if (model.is_checkpoint) {
-    trainer.resume(model.path);
-    return;
-  }
+std::filesystem::path load_weights(Trainer& trainer, const ModelArgument& model) {
+  if (model.is_checkpoint) return trainer.resume(model.path);
   ByteProgress progress("loading", /*quiet=*/false);
   trainer.prepare([&](std::uint64_t done, std::uint64_t all) { progress.show(done, all); });
+  return model.path;
 }
 
 }  // namespace l2l::tools

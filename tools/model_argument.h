@@ -15,7 +15,7 @@ struct ModelArgument {
 // Options to run the model without training it: no data, one sequence at a time. Throws BadInput.
 Options options_of_model(const std::filesystem::path& path, ModelArgument& model);
 
-// Loads its weights, with a progress line.
-void load_weights(Trainer& trainer, const ModelArgument& model);
+// Loads its weights, with a progress line. Returns the directory that they are in.
+std::filesystem::path load_weights(Trainer& trainer, const ModelArgument& model);
 
 }  // namespace l2l::tools

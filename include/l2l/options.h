@@ -235,7 +235,7 @@ struct OptimizerOptions {
   // "eager": a layer is updated as soon as its gradients arrive. "after_backward": all layers are updated after the
   // backward pass. The bits are the same.
   std::string update = "eager";
-  // Patterns of names (* and ? as in file names) of the parameters that are trained: ["h.11.*", "*norm*"]. All others
+  // Patterns of names (* and ? as in file names) of the parameters that are trained: ["h.11.*", "ln_f.*"]. All others
   // are frozen: they have no moments, no gradients, and no master but what crosses the link. Empty: all are trained.
   std::vector<std::string> train = {};
   std::vector<ParameterGroup> group =

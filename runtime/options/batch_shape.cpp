@@ -49,8 +49,13 @@ void check_agreement(const BatchOptions& batch) {
 struct Shares {
   std::int64_t count;
   bool parts = false;
+  std::int64_t processes = 1;
 
-  std::string show() const { return runtime::show(parts ? "batch.parts" : "device.count", count); }
+  std::string show() const {
+    if (parts) return runtime::show("batch.parts", count);
+    if (processes == 1) return runtime::show("device.count", count);
+    return "the " + std::to_string(count) + " devices of " + std::to_string(processes) + " processes";
+  }
 };
 
 void check_parts(const BatchOptions& batch, std::int64_t devices) {
@@ -119,10 +124,10 @@ bool is_possible(std::int64_t micro_batch, std::int64_t minibatch, std::int64_t 
 
 }  // namespace
 
-BatchOptions resolved(const BatchOptions& given, std::int64_t devices) {
+BatchOptions resolved(const BatchOptions& given, std::int64_t devices, std::int64_t processes) {
   BatchOptions batch = given;
   if (batch.parts > 0) check_parts(batch, devices);
-  const Shares shares{shares_of(batch, devices), batch.parts > 0};
+  const Shares shares{shares_of(batch, devices), batch.parts > 0, processes};
   if (batch.micro_batch == BatchOptions::kChosen) batch.micro_batch = 0;
   if (batch.minibatch == 0) {
     if (batch.micro_batch == 0) batch.micro_batch = kUsualMicroBatch;

@@ -20,8 +20,8 @@ constexpr std::size_t kMostCandidates = 6;                 // of micro_batch_can
 //   minibatch and one of them  the other is the quotient
 //   minibatch alone            the largest microbatch of at most 8 sequences
 // With parts, each of these has the same number of microbatches, and each device of parts.
-// Throws BadInput naming keys, values and the nearest ones that would do.
-BatchOptions resolved(const BatchOptions& given, std::int64_t devices);
+// `devices`: of all `processes`. Throws BadInput naming keys, values and the nearest ones that would do.
+BatchOptions resolved(const BatchOptions& given, std::int64_t devices, std::int64_t processes = 1);
 
 // Into how many equal shares microbatches must divide the minibatch.
 std::int64_t shares_of(const BatchOptions& batch, std::int64_t devices);

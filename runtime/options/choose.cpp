@@ -283,7 +283,7 @@ void Chooser::add_optimizer() {
   add("schedule.warmup_steps", std::to_string(std::max<std::int64_t>(1, count / 10)), "a tenth of the steps");
   add("run.steps", std::to_string(count),
       passes() == 1 ? "one pass over the rows" : std::to_string(passes()) + " passes over the rows");
-  add("run.validate_every", std::to_string(std::max<std::int64_t>(1, count / 4)), "four times in the run");
+  add("run.validate_every", std::to_string(std::max<std::int64_t>(1, count / 4)), "about four times in the run");
 }
 
 // By the bytes of its weights.

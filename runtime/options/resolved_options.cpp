@@ -285,7 +285,7 @@ ResolvedOptions resolve(const Options& unread, eps::Rank rank) {
   if (options.lengths.size() > 1) log(LogLevel::info, "padded to " + list(options.lengths) + " tokens (data.buckets)");
   options.rank = place_of(options, rank);
   options.network = 1e9 * options.distributed.bandwidth;
-  options.batch = resolved(given.batch, options.all_groups());
+  options.batch = resolved(given.batch, options.all_groups(), options.rank.count);
   if (options.batch.parts > 0) options.precision.gradients = "fp32";
   options.recompute.policy = resolved_policy(options);
   return options;

@@ -41,7 +41,8 @@ Options shallower(const RunParts& parts, Bytes state) {
   // Layers of a program's own that pass on values of several shapes fit each other alone.
   const std::vector<Bytes>& inputs = parts.model.input_bytes;
   const bool uniform = std::ranges::all_of(inputs, [&](Bytes bytes) { return bytes == inputs.front(); });
-  if (parts.model.head_kind == models::HeadKind::custom || !uniform) return options;
+  const bool exchanged = parts.model.exchange.most > 0;  // which has more blocks than the options list
+  if (parts.model.head_kind == models::HeadKind::custom || !uniform || exchanged) return options;
   if (!options.optimizer.train.empty() && !trains_alike(parts.model)) return options;
   options.model.layers =
       static_cast<std::int64_t>(std::max<Bytes>(1, std::min((blocks + 1) / 2, state / std::max<Bytes>(1, one))));

@@ -9,8 +9,8 @@
 namespace l2l::runtime {
 
 // Half the blocks, and of large ones fewer (about `state` bytes of state), on a host device, without files, and without
-// limits of memory but the machine's; alike in all else. A custom model, and one whose layers differ in what they pass
-// on, keeps all its blocks.
+// limits of memory but the machine's; alike in all else. A custom model keeps all its blocks, as do models whose layers
+// are exchanged, or differ in what they pass on or in what is trained of them.
 Options shallower(const RunParts& parts, Bytes state = Bytes{1} << 30);
 // The plan of `options`, those of shallower(), in which blocks do what those at about their place in the whole model
 // do. `devices`: none to open those of the options.

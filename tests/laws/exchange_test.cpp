@@ -8,6 +8,8 @@
 
 #include "eps/checkpoint/manifest.h"
 #include "l2l/graph.h"
+#include "runtime/plan_run.h"
+#include "runtime/tuning/shallow_run.h"
 #include "tests/laws/custom_models.h"
 #include "tests/laws/small_run.h"
 #include "tests/support/fixture.h"
@@ -234,6 +236,12 @@ TEST_F(Exchange, ListsThatChangeResumeBitForBit) {
       EXPECT_GT(std::ranges::count(expected.norms, -1), 0) << "overflows";
     }
   }
+}
+
+TEST_F(Exchange, AShallowerModelToMeasureHasTheSameList) {
+  const Options fewer = runtime::shallower(runtime::plan_run(options(12, 18)));
+  EXPECT_EQ(fewer.model.blocks.size(), 12u);
+  EXPECT_NO_THROW(runtime::plan_run(fewer));
 }
 
 TEST_F(Exchange, NoWayToRunThemChangesABit) {

@@ -158,6 +158,9 @@ TEST(BatchShape, ARefusalNamesKeysAndValues) {
   EXPECT_EQ(refusal({.minibatch = 30}, 4),
             "batch.minibatch = 30 is not divisible by device.count = 4: each device takes an equal share of its "
             "sequences; set batch.minibatch = 28 or 32");
+  EXPECT_EQ(bad_input([] { resolved({.minibatch = 30}, 4, 2); }),
+            "batch.minibatch = 30 is not divisible by the 4 devices of 2 processes: each device takes an equal share "
+            "of its sequences; set batch.minibatch = 28 or 32");
 }
 
 TEST(BatchShape, QuotientsStayWithinTheirRanges) {

@@ -157,6 +157,9 @@ class HubModels(unittest.TestCase):
                     self.assertLess(relative(numbers, base[array]), 1e-5)
         refused = run(TOOLS / "l2l-eval", self.model("gpt2"), "--tokens", ids, "--pooled", self.work / "no.npy", status=2)
         self.assertIn("has no pooler: there is no tensor pooler.dense.weight", refused.stderr)
+        run(TOOLS / "l2l-train", self.config("gpt2", "run", 1), "--quiet")
+        refused = run(TOOLS / "l2l-eval", self.work / "run", "--tokens", ids, "--pooled", self.work / "no.npy", status=2)
+        self.assertIn("run/step-00000001: has no pooler", refused.stderr)
 
     def test_a_head_for_classes(self):
         """Drawn afresh over pretrained weights, trained, exported and read again."""
