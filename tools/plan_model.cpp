@@ -23,11 +23,6 @@ const std::vector<std::vector<std::string>>& ladder() {
   return settings;
 }
 
-bool is_given(const Options& options, const std::string& assignment) {
-  const std::string key = assignment.substr(0, assignment.find('='));
-  return std::find(options.given.begin(), options.given.end(), key) != options.given.end();
-}
-
 // Empty when the options fit.
 std::string shortfall_of(const Options& options) {
   try {
@@ -72,13 +67,13 @@ ModelPlan plan_model(const std::filesystem::path& directory, const std::vector<s
   base.batch = {.micro_batch = 1, .micro_batches = 1};
   base.recompute.policy = "full";  // takes least, and leaves nothing to be measured
   for (const std::string& assignment : assignments) set_option(base, assignment);
-  const bool sequence_is_given = is_given(base, "model.sequence=");
+  const bool sequence_is_given = sets(base, "model.sequence");
   ModelPlan plan;
   for (const std::vector<std::string>& setting : ladder()) {
     plan.options = base;
     plan.settings.clear();
     for (const std::string& assignment : setting) {
-      if (is_given(base, assignment)) continue;
+      if (sets(base, assignment.substr(0, assignment.find('=')))) continue;
       set_option(plan.options, assignment);
       plan.settings.push_back(assignment);
     }
