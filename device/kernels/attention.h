@@ -13,6 +13,7 @@
 #include "device/kernels/kernel.h"
 #include "device/kernels/lanes.h"
 #include "device/kernels/random_words.h"
+#include "device/kernels/tasks.h"
 #include "device/kernels/vector_math.h"
 
 namespace l2l::device::kernels {
@@ -151,10 +152,8 @@ class AttentionKernel : public Kernel {
   // Calls take(index, arrays) for [0, count), in parallel.
   template <typename Take>
   void in_slots(std::int64_t count, std::byte* workspace, Workers& workers, const Take& take) const {
-    const Partition blocks = task_blocks(count, shape_.products());
-    workers.parallel_for(blocks.count(), [&](std::int64_t block, int slot) {
-      std::byte* const own = workspace + slot_bytes() * static_cast<Bytes>(slot);
-      for (std::int64_t i = blocks.begin(block); i < blocks.end(block); ++i) take(i, Arrays(shape_, own));
+    for_tasks(workers, count, shape_.products(), [&](std::int64_t index, int slot) {
+      take(index, Arrays(shape_, workspace + slot_bytes() * static_cast<Bytes>(slot)));
     });
   }
 

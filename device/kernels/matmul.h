@@ -18,6 +18,8 @@ struct MatmulShape {
   bool transpose_b = false;
   bool bias = false;        // [n]
   bool accumulate = false;  // y += (y f32)
+
+  std::int64_t products() const { return m * n * k; }  // multiplications and additions
 };
 
 struct MatmulOperands {

@@ -16,6 +16,7 @@
 #include "device/kernels/matmul.h"
 #include "device/kernels/matmul_tiles.h"
 #include "device/kernels/packed_product.h"
+#include "device/kernels/tasks.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::kernels {
@@ -196,16 +197,12 @@ void MatmulPlan::run(const MatmulOperands& operands, std::byte* workspace, Worke
   Implementation& plan = *implementation_;
   for (Tile& tile : plan.tiles) tile.prepare(workers.threads(), plan.engine);
   const std::int64_t count = plan.tiles.empty() ? plan.own.tiles() : plan.rows.count();
-  const auto multiply = [&](std::int64_t tile, int slot) {
+  for_tasks(workers, count, plan.shape.products(), [&](std::int64_t tile, int slot) {
     std::byte* slot_workspace = workspace + plan.slot_bytes * static_cast<Bytes>(slot);
     if (plan.tiles.empty()) return plan.own.run(tile, operands, slot_workspace);
     const OneOpenMpThread one_thread;
     const Tile& kind = tile + 1 < count ? plan.tiles.front() : plan.tiles.back();
     kind.execute(plan.shape, plan.rows.begin(tile), operands, slot_workspace, slot, plan.stream.get());
-  };
-  const Partition blocks = tile_blocks(count, plan.shape);
-  workers.parallel_for(blocks.count(), [&](std::int64_t block, int slot) {
-    for (std::int64_t tile = blocks.begin(block); tile < blocks.end(block); ++tile) multiply(tile, slot);
   });
 }
 

@@ -1,5 +1,6 @@
 #include "device/kernels/matmul.h"
 #include "device/kernels/packed_product.h"
+#include "device/kernels/tasks.h"
 
 namespace l2l::device::kernels {
 
@@ -19,10 +20,8 @@ Bytes MatmulPlan::workspace(int threads) const {
 
 void MatmulPlan::run(const MatmulOperands& operands, std::byte* workspace, Workers& workers) const {
   const PackedProduct& product = implementation_->product;
-  const Partition blocks = tile_blocks(product.tiles(), product.shape());
-  workers.parallel_for(blocks.count(), [&](std::int64_t block, int slot) {
-    std::byte* const own = workspace + product.workspace() * static_cast<Bytes>(slot);
-    for (std::int64_t tile = blocks.begin(block); tile < blocks.end(block); ++tile) product.run(tile, operands, own);
+  for_tasks(workers, product.tiles(), product.shape().products(), [&](std::int64_t tile, int slot) {
+    product.run(tile, operands, workspace + product.workspace() * static_cast<Bytes>(slot));
   });
 }
 

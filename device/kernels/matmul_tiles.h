@@ -40,9 +40,4 @@ inline TileGrid own_tiles(const MatmulShape& shape) {
   return tall ? TileGrid{cuts, whole_columns} : TileGrid{whole_rows, cuts};
 }
 
-// Tiles that one worker multiplies at a time: several where they are small.
-inline Partition tile_blocks(std::int64_t tiles, const MatmulShape& shape) {
-  return task_blocks(tiles, shape.m * shape.n * shape.k);
-}
-
 }  // namespace l2l::device::kernels

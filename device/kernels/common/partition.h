@@ -24,12 +24,4 @@ inline Partition row_blocks(std::int64_t rows, std::int64_t row_elements) {
   return {rows, std::max<std::int64_t>(1, kBlockElements / std::max<std::int64_t>(1, row_elements))};
 }
 
-// Multiplications and additions per block of a product, for the same reason.
-inline constexpr std::int64_t kBlockProducts = 1 << 16;
-
-// Of `tasks` that make so many multiplications and additions in all.
-inline Partition task_blocks(std::int64_t tasks, std::int64_t products) {
-  return {tasks, std::max<std::int64_t>(1, kBlockProducts * tasks / std::max<std::int64_t>(1, products))};
-}
-
 }  // namespace l2l::device::kernels
