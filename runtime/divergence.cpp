@@ -10,8 +10,12 @@ namespace {
 
 std::string settings_that_help(const Options& options) {
   std::ostringstream text;
-  text << "a lower optimizer.learning_rate (now " << options.optimizer.learning_rate
-       << "), a longer schedule.warmup_steps (now " << options.schedule.warmup_steps << ")";
+  if (options.schedule.rate) {
+    text << "lower rates by schedule.rate";
+  } else {
+    text << "a lower optimizer.learning_rate (now " << options.optimizer.learning_rate
+         << "), a longer schedule.warmup_steps (now " << options.schedule.warmup_steps << ")";
+  }
   if (options.optimizer.clip == "global") {
     text << ", a lower optimizer.max_norm (now " << options.optimizer.max_norm << ")";
   } else {

@@ -98,7 +98,9 @@ std::uint64_t TokenStore::scan(std::int64_t vocabulary) const {
       for (std::uint64_t i = 0; may_exceed && i < count; ++i) {
         const std::uint32_t value = static_cast<std::uint32_t>(token_at(bytes.data() + i * width, width)) & mask;
         if (value < static_cast<std::uint64_t>(vocabulary)) continue;
-        throw BadInput(part.file.name().string() + ": token " + std::to_string(value) + " at byte " +
+        const auto as_signed = static_cast<std::int32_t>(value);  // such as -100, which others ignore
+        const std::string sign = as_signed < 0 ? " (" + std::to_string(as_signed) + " as a signed number)" : "";
+        throw BadInput(part.file.name().string() + ": token " + std::to_string(value) + sign + " at byte " +
                            std::to_string(part.file.begin + (token + i) * width) + " is not below model.vocabulary = " +
                            std::to_string(vocabulary) + " (if the file is text, set data.format and data.tokenizer)",
                        {.file = part.file.name().string(),

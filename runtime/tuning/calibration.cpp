@@ -85,6 +85,18 @@ Content parse(const std::string& text) {
   return {std::move(machines), member<KernelChoices>(json, "kernel_choices", "texts")};
 }
 
+// Whether it is a file that is empty or begins as a calibration does, be it damaged after that.
+bool is_ours(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  std::string beginning(64, '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return false;
+  file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  beginning.resize(static_cast<std::size_t>(file.gcount()));
+  return beginning.empty() || beginning.find(kFormat) != std::string::npos;
+}
+
 // Nothing of a file that is not there or damaged, of which it warns if asked to.
 Content read(const std::filesystem::path& path, bool warn) {
   if (path.empty()) return {};
@@ -95,18 +107,19 @@ Content read(const std::filesystem::path& path, bool warn) {
     return parse(file.text());
   } catch (const std::exception& error) {
     if (warn) {
-      log(LogLevel::warning, "calibration " + path.string() + " cannot be read: " + error.what() +
-                                 "; ignored, and written anew by the next measurement");
+      const char* const then = is_ours(path) ? "; ignored, and written anew by the next measurement"
+                                             : "; left as it is: set L2L_CALIBRATION to another file";
+      log(LogLevel::warning, "calibration " + path.string() + " cannot be read: " + error.what() + then);
     }
     return {};
   }
 }
 
-// Beside `path` first, then renamed: a reader sees the old file or the new one. A link stays, and so does a device: a
-// superuser could rename a file over it.
+// Beside `path` first, then renamed: a reader sees the old file or the new one. A link stays, and so does what was not
+// written here: another file, or a device, over which a superuser could rename one.
 void replace(const std::filesystem::path& name, const std::string& text) {
   const std::filesystem::path path = file_behind(name);
-  if (is_there(path) && !std::filesystem::is_regular_file(path)) throw Error("is no file");
+  if (is_there(path) && !is_ours(path)) throw Error("is no calibration");
   std::filesystem::create_directories(path.parent_path());
   const std::filesystem::path beside = path.string() + "." + std::to_string(getpid());
   std::ofstream file(beside, std::ios::binary);

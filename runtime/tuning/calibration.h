@@ -31,7 +31,7 @@ std::string memory_bandwidth(int threads);
 std::string link_bandwidth(const std::string& device, bool to_device);
 
 // Named figures of one machine, and choices of kernels. A file that is missing, unreadable or damaged counts as empty:
-// damage is logged as a warning, and the next save() writes a sound file. Thread-bound.
+// damage is logged as a warning, and the next save() writes a sound file. A file of another kind stays. Thread-bound.
 class Calibration {
  public:
   // Reads the figures of `machine`; those of other machines in the same file are kept and not seen.

@@ -52,8 +52,8 @@ struct Block {
   std::size_t warps() const { return slots.size(); }
 };
 
-thread_local Lane* current = nullptr;
-thread_local Block* current_block = nullptr;
+__thread Lane* current __attribute__((tls_model("initial-exec"))) = nullptr;
+__thread Block* current_block __attribute__((tls_model("initial-exec"))) = nullptr;
 
 Lane& current_lane() {
   if (!current) throw Fault("device code runs outside of a kernel");
@@ -138,7 +138,7 @@ class GridRun {
   }
 
   void start(std::size_t number) {
-    static thread_local Stacks stacks(kMaximumThreads);
+    static thread_local ThreadStacks stacks(kMaximumThreads);
     Lane& lane = block_.lanes[number];
     const unsigned int x = grid_.block.x, y = grid_.block.y;
     lane = Lane{};

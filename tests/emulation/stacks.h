@@ -5,7 +5,11 @@
 
 #include <boost/context/stack_context.hpp>
 #include <cstddef>
+#include <memory>
+#include <mutex>
 #include <new>
+#include <utility>
+#include <vector>
 
 namespace l2l::emulation {
 
@@ -34,6 +38,39 @@ class Stacks {
   static constexpr std::size_t kGuard = 4096, kStride = kGuard + (std::size_t{64} << 10);
   std::size_t bytes_;
   std::byte* memory_;
+};
+
+// Of the calling thread, until it ends; then of a later one, since to protect a thousand pages takes as long as many a
+// kernel. Thread-bound.
+class ThreadStacks {
+ public:
+  explicit ThreadStacks(std::size_t count) {
+    const std::lock_guard lock(unused().mutex);
+    std::vector<std::unique_ptr<Stacks>>& list = unused().stacks;
+    if (list.empty()) list.push_back(std::make_unique<Stacks>(count));
+    stacks_ = std::move(list.back());
+    list.pop_back();
+  }
+  ~ThreadStacks() {
+    const std::lock_guard lock(unused().mutex);
+    unused().stacks.push_back(std::move(stacks_));
+  }
+  ThreadStacks(const ThreadStacks&) = delete;
+  ThreadStacks& operator=(const ThreadStacks&) = delete;
+
+  boost::context::stack_context at(std::size_t index) const { return stacks_->at(index); }
+
+ private:
+  struct Unused {
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Stacks>> stacks;  // guarded by mutex
+  };
+  static Unused& unused() {
+    static auto& all = *new Unused;  // threads may end after the destructors of static objects
+    return all;
+  }
+
+  std::unique_ptr<Stacks> stacks_;
 };
 
 // What Boost.Context asks of an allocator.

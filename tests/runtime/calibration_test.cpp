@@ -109,13 +109,9 @@ TEST_F(CalibrationTest, ADamagedFileIsIgnoredWithAWarningAndWrittenAnew) {
   ASSERT_EQ(Calibration(file_, "here").find("a"), 1);
   const std::string damaged[] = {
       "",
-      "{",
-      "[]",
-      "\xff\xfe",
-      "7",
-      std::string(100'000, '['),
+      sound.substr(0, 29),
       sound.substr(0, sound.size() - 1),
-      R"({"format":"l2l-checkpoint","version":1,"machines":{"here":{"a":1}}})",
+      sound + std::string(100'000, '['),
       R"({"format":"l2l-calibration","version":2,"machines":{"here":{"a":1}}})",
       R"({"format":"l2l-calibration","version":1})",
       R"({"format":"l2l-calibration","version":1,"machines":[1]})",
@@ -161,6 +157,23 @@ TEST_F(CalibrationTest, WhatCannotBeWrittenIsAWarning) {
   EXPECT_EQ(text(), "a file");
 }
 
+// L2L_CALIBRATION=model.safetensors, say.
+TEST_F(CalibrationTest, AFileOfAnotherKindStays) {
+  for (const std::string& text :
+       {std::string("{"), std::string("[]"), std::string("\xff\xfe"), std::string(100'000, '['),
+        std::string(R"({"format":"l2l-checkpoint","version":1,"machines":{"here":{"a":1}}})")}) {
+    SCOPED_TRACE(text.substr(0, 100));
+    write(text);
+    said_.clear();
+    Calibration calibration(file_, "here");
+    EXPECT_NE(said_.find("left as it is: set L2L_CALIBRATION to another file"), std::string::npos) << said_;
+    calibration.set("a", 1);
+    calibration.save();
+    EXPECT_NE(said_.find("is no calibration; what was measured is not kept"), std::string::npos) << said_;
+    EXPECT_EQ(this->text(), text);
+  }
+}
+
 // L2L_CALIBRATION=/dev/null of a superuser, say.
 TEST_F(CalibrationTest, WhatIsNoFileStays) {
   ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
@@ -168,7 +181,7 @@ TEST_F(CalibrationTest, WhatIsNoFileStays) {
   calibration.set("a", 1);
   calibration.save();
   EXPECT_TRUE(std::filesystem::is_fifo(file_));
-  EXPECT_NE(said_.find("is no file; what was measured is not kept"), std::string::npos) << said_;
+  EXPECT_NE(said_.find("is no calibration; what was measured is not kept"), std::string::npos) << said_;
   EXPECT_FALSE(calibration.is_saved());
 }
 

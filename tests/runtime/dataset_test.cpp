@@ -120,6 +120,12 @@ TEST(Dataset, NamesFileAndOffsetOfATokenBeyondTheVocabulary) {
   EXPECT_NO_THROW(Dataset(files, {8, 101, 1}));
   const std::string message = bad_input([&] { Dataset(files, {8, 100, 1}); });
   EXPECT_SAYS(message, "b.bin: token 100 at byte 200 is not below model.vocabulary = 100");
+  data.write("signed.bin", std::string("\1\0\0\0\x9c\xff\xff\xff", 8));
+  const DataFiles wide = data.find({"signed.bin"}, TokenFormat::tokens32);
+  EXPECT_SAYS(bad_input([&] {
+                Dataset(wide, {1, 100, 1});
+              }),
+              "signed.bin: token 4294967196 (-100 as a signed number) at byte 4 is not below");
 }
 
 // Files are scanned a mebibyte at a time.

@@ -520,6 +520,7 @@ TEST_F(Run, ADivergenceKeepsItsClassWhereTheStepsBeforeAreSaved) {
   } catch (const NumericError& error) {
     EXPECT_TRUE(error.nothing_changed());
     EXPECT_NE(std::string(error.what()).find("is now saved"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("lower rates by schedule.rate"), std::string::npos) << error.what();
   }
 }
 
