@@ -4,7 +4,7 @@
     tools/host_memory_check.py FOLDER_OF_THE_TOOLS [--largest 1000] [--rounds 3]
 
 A line for each config: what the contract says before step 1, the peak (the last of --rounds runs that differs most), and
-the difference, which must be within 2% of the peak or 1 MiB. Exit status 1 where one is not. --largest: millions of parameters.
+the difference, which must be within 2% of the peak or 1.25 MiB. Exit status 1 where one is not. --largest: millions of parameters.
 """
 import argparse
 import json
@@ -28,6 +28,7 @@ steps = 8
 """
 # (layers, hidden, heads, sequence, microbatches of sequences, further assignments)
 SMALL = ((2, 64, 2, 32, 2, 2), (2, 128, 4, 64, 2, 4), (6, 256, 4, 128, 2, 2))
+DEEP = ((100, 32, 2, 16, 2, 2), (1000, 32, 2, 16, 2, 2))
 MEDIUM = ((12, 512, 8, 128, 2, 2), (24, 1024, 16, 128, 2, 1))
 LARGE = ((48, 1280, 20, 128, 2, 1),)
 VARIANTS = ((), ('precision.compute="bf16"',), ('transfer.stash="host"', 'recompute.policy="none"'), ('checkpoint.every=2',),
@@ -38,7 +39,7 @@ def configs(largest):
     for shape in SMALL:
         for variant in VARIANTS:
             yield shape, variant
-    for shape in MEDIUM + (LARGE if largest >= 1000 else ()):
+    for shape in DEEP + MEDIUM + (LARGE if largest >= 1000 else ()):
         for variant in VARIANTS[:2]:
             yield shape, variant
 
@@ -70,7 +71,7 @@ def main():
     for shape, variant in configs(arguments.largest):
         runs = [run(arguments.tools.resolve(), shape, variant) for _ in range(arguments.rounds)]
         predicted, measured = max(runs, key=lambda each: abs(each[1] - each[0]))
-        holds = abs(measured - predicted) <= max(0.02 * measured, MIB)
+        holds = abs(measured - predicted) <= max(0.02 * measured, 1.25 * MIB)
         wrong += not holds
         name = f"{shape[0]} x {shape[1]}" + "".join(", " + each.replace('"', "") for each in variant)
         print(f"| {name} | {predicted / MIB:.1f} | {measured / MIB:.1f} | {measured / predicted:.3f}{'' if holds else ' WRONG'} |", flush=True)

@@ -19,7 +19,10 @@ void HostExecutable::run(const Bindings& bindings, const LaunchParameters& param
 std::unique_ptr<HostExecutable> compile_for_host(const compiler::Graph& graph, int threads,
                                                  const TensorMember& tensor) {
   std::vector<std::unique_ptr<kernels::Kernel>> kernels;
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) kernels.push_back(kernels::make_kernel(graph, i, tensor));
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    kernels.push_back(kernels::make_kernel(graph, i, tensor));
+    kernels.back()->prepare(threads);
+  }
   compiler::Program program = compiler::plan_program(
       graph, [&](const compiler::Graph&, std::size_t i) { return kernels[i]->workspace(threads); });
   return std::make_unique<HostExecutable>(std::move(program), std::move(kernels));

@@ -29,6 +29,10 @@ class Fused final : public Kernel {
     return cutter.used() + most;
   }
 
+  void prepare(int threads) override {
+    for (const auto& kernel : kernels_) kernel->prepare(threads);
+  }
+
   void run(Operands operands, std::byte* workspace, const LaunchParameters& parameters,
            Workers& workers) const override {
     WorkspaceCutter cutter(workspace);

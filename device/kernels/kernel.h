@@ -11,7 +11,7 @@
 
 namespace l2l::device::kernels {
 
-// Immutable. One thread at a time calls run(), which never allocates. Work is cut into blocks by shape alone, so
+// Immutable once prepared. One thread at a time calls run(), which then never allocates. Work is cut into blocks by shape alone, so
 // results do not depend on the number of workers, to the bit.
 class Kernel {
  public:
@@ -21,6 +21,8 @@ class Kernel {
     (void)threads;
     return 0;
   }
+  // Makes what run() needs beside the workspace with `threads` workers, which its first call makes otherwise.
+  virtual void prepare(int threads) { (void)threads; }
   // `operands` are at least 16-byte aligned. `workspace`: 64-byte aligned. Throws BadInput for bad
   // contents (a token outside the vocabulary).
   virtual void run(Operands operands, std::byte* workspace, const LaunchParameters& parameters,

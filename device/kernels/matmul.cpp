@@ -37,6 +37,7 @@ class Matmul final : public Kernel {
   Matmul(const MatmulShape& shape) : bias_(shape.bias), plan_(shape) {}
 
   Bytes workspace(int threads) const override { return plan_.workspace(threads); }
+  void prepare(int threads) override { plan_.prepare(threads); }
 
   void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     plan_.run({operands[0], operands[1], bias_ ? operands[2] : nullptr, operands[bias_ ? 3 : 2]}, workspace, workers);

@@ -38,6 +38,8 @@ class MatmulPlan {
   MatmulPlan(MatmulPlan&&) noexcept;
 
   Bytes workspace(int threads) const;
+  // As Kernel::prepare().
+  void prepare(int threads);
   // `workspace` is 64-byte aligned.
   void run(const MatmulOperands& operands, std::byte* workspace, Workers& workers) const;
 

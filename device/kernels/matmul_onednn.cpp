@@ -72,7 +72,8 @@ dnnl::matmul::primitive_desc describe(const MatmulShape& shape, std::int64_t row
 #endif
 }
 
-// The primitive of tiles of so many rows, with memory objects for each worker, whose handles are set before each run.
+// The primitive of tiles of so many rows, with sets of memory objects, whose handles are set before each run: of each
+// tile, or of each worker where tiles are more.
 class Tile {
  public:
   Tile(const MatmulShape& shape, std::int64_t rows, const dnnl::engine& engine)
@@ -81,17 +82,17 @@ class Tile {
   // Bytes per slot.
   Bytes workspace() const { return copy_bytes_ + align_up(description_.scratchpad_desc().get_size(), 64); }
 
-  void prepare(int slots, const dnnl::engine& engine) {
-    while (static_cast<int>(objects_.size()) < slots) objects_.emplace_back(description_, has_bias_, engine);
+  void prepare(int sets, const dnnl::engine& engine) {
+    while (static_cast<int>(objects_.size()) < sets) objects_.emplace_back(description_, has_bias_, engine);
   }
 
-  // Of the tile that begins at row `begin`.
+  // Of the tile that begins at row `begin`, by set `set` of objects.
   void execute(const MatmulShape& shape, std::int64_t begin, const MatmulOperands& operands, std::byte* workspace,
-               int slot, dnnl_stream_t stream) const {
+               std::int64_t set, dnnl_stream_t stream) const {
     const std::int64_t first_a = shape.transpose_a ? begin : begin * shape.k;
     const std::byte* a = operands.a + static_cast<Bytes>(first_a) * size_of(shape.input);
     if (copy_bytes_ > 0) a = copy_columns(shape, a, workspace);
-    const Objects& of = objects_[static_cast<std::size_t>(slot)];
+    const Objects& of = objects_[static_cast<std::size_t>(set)];
     std::byte* const y = operands.y + static_cast<Bytes>(begin * shape.n) * size_of(shape.output);
     dnnl_exec_arg_t arguments[5] = {{DNNL_ARG_SRC, at(of.a, a)},
                                     {DNNL_ARG_WEIGHTS, at(of.b, operands.b)},
@@ -139,7 +140,7 @@ class Tile {
 
   dnnl::matmul::primitive_desc description_;
   dnnl::matmul primitive_;
-  std::vector<Objects> objects_;  // by slot
+  std::vector<Objects> objects_;
   std::int64_t rows_;
   bool has_bias_;
   Bytes copy_bytes_ = 0;
@@ -171,6 +172,12 @@ struct MatmulPlan::Implementation {
     if (last != rows.end(0)) tiles.emplace_back(shape, last, engine);
   }
 
+  void prepare(int threads) {
+    if (tiles.empty()) return;
+    tiles.front().prepare(static_cast<int>(std::min<std::int64_t>(threads, rows.count())), engine);
+    if (tiles.size() > 1) tiles.back().prepare(1, engine);
+  }
+
   Bytes largest_workspace() const {
     Bytes largest = 0;
     for (const Tile& tile : tiles) largest = std::max(largest, tile.workspace());
@@ -193,16 +200,21 @@ MatmulPlan::MatmulPlan(MatmulPlan&&) noexcept = default;
 
 Bytes MatmulPlan::workspace(int threads) const { return implementation_->slot_bytes * static_cast<Bytes>(threads); }
 
+void MatmulPlan::prepare(int threads) { implementation_->prepare(threads); }
+
 void MatmulPlan::run(const MatmulOperands& operands, std::byte* workspace, Workers& workers) const {
   Implementation& plan = *implementation_;
-  for (Tile& tile : plan.tiles) tile.prepare(workers.threads(), plan.engine);
+  plan.prepare(workers.threads());
   const std::int64_t count = plan.tiles.empty() ? plan.own.tiles() : plan.rows.count();
+  const bool of_each_tile = count <= workers.threads();
   for_tasks(workers, count, plan.shape.products(), [&](std::int64_t tile, int slot) {
     std::byte* slot_workspace = workspace + plan.slot_bytes * static_cast<Bytes>(slot);
     if (plan.tiles.empty()) return plan.own.run(tile, operands, slot_workspace);
     const OneOpenMpThread one_thread;
-    const Tile& kind = tile + 1 < count ? plan.tiles.front() : plan.tiles.back();
-    kind.execute(plan.shape, plan.rows.begin(tile), operands, slot_workspace, slot, plan.stream.get());
+    const bool smaller = plan.tiles.size() > 1 && tile + 1 == count;
+    const Tile& kind = smaller ? plan.tiles.back() : plan.tiles.front();
+    const std::int64_t set = smaller ? 0 : of_each_tile ? tile : slot;
+    kind.execute(plan.shape, plan.rows.begin(tile), operands, slot_workspace, set, plan.stream.get());
   });
 }
 

@@ -18,6 +18,8 @@ Bytes MatmulPlan::workspace(int threads) const {
   return implementation_->product.workspace() * static_cast<Bytes>(threads);
 }
 
+void MatmulPlan::prepare(int) {}
+
 void MatmulPlan::run(const MatmulOperands& operands, std::byte* workspace, Workers& workers) const {
   const PackedProduct& product = implementation_->product;
   for_tasks(workers, product.tiles(), product.shape().products(), [&](std::int64_t tile, int slot) {

@@ -15,10 +15,11 @@ namespace {
 
 // What a parameter costs beside its elements: names, events, entries of a manifest being written, and the rounding of
 // its group's arrays to pages. Measured (docs/benchmarks.md, Host memory).
-constexpr Bytes kBytesPerTensor = 2600;
-// Pages of code, libraries and stacks that a run touches after this was written: 0.6 to 1.0 MiB by
-// tools/host_memory_check.py.
-constexpr Bytes kBytesTouchedLater = 832 * kKiB;
+constexpr Bytes kBytesPerTensor = 3900;
+// Pages of code, libraries and stacks that a run touches after this was written: 0.6 to 2.0 MiB. Of the same program
+// as much as 0.9 MiB more or less, by the size of the pieces in which the page cache holds its files, which are mapped
+// with what is touched (tools/host_memory_check.py, of a program and of its copy).
+constexpr Bytes kBytesTouchedLater = 1344 * kKiB;
 // What a stream of a host device costs: its queue and the stack of its thread; a thread that serves a device alone,
 // such as the sender of its gradients, costs as much. Measured as growth per further device; those of the first one
 // that every run has are within what is measured of the process.

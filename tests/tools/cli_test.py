@@ -652,13 +652,21 @@ class HostPrediction(ToolTest):
                 self.assertLess(abs(summary["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02, summary)
 
     @unittest.skipIf(SANITIZED, "instrumented builds take several times the memory")
+    def test_peak_of_many_small_tensors(self):
+        for layers in (100, 300):
+            with self.subTest(layers=layers):
+                summary = self.summary("--set", "model.hidden=32", "--set", f"model.layers={layers}")
+                self.assertLess(abs(summary["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02, summary)
+
+    @unittest.skipIf(SANITIZED, "instrumented builds take several times the memory")
     def test_peak_of_small_models(self):
         self.summary("--steps", "1")  # what is remembered of the data later
         for setting in ([], ["--set", "transfer.stash=host", "--set", "recompute.policy=none"],
                         ["--output", "out", "--set", "run.validate_every=1"]):
             with self.subTest(setting=setting):
                 summary = self.summary("--set", "model.hidden=64", "--set", "model.layers=2", "--set", "model.heads=2", *setting)
-                self.assertLess(abs(summary["host_bytes"] - summary["predicted_host_bytes"]), 2**20, summary)
+                # How much of the library's code is mapped with what a run touches of it differs by a MiB from copy to copy.
+                self.assertLess(abs(summary["host_bytes"] - summary["predicted_host_bytes"]), 1.25 * 2**20, summary)
 
 
 if __name__ == "__main__":

@@ -96,8 +96,17 @@ class Images(unittest.TestCase):
     def train(self, *arguments, status=0):
         return self.tool("l2l-train", "run.toml", *arguments, status=status)
 
+    def summary(self, *arguments):
+        return json.loads(self.train("--quiet", *arguments).stdout)
+
     def weights(self, *arguments):
-        return json.loads(self.train("--quiet", *arguments).stdout)["weights_hash"]
+        return self.summary(*arguments)["weights_hash"]
+
+    @unittest.skipIf(os.environ.get("L2L_SANITIZED") == "1", "instrumented builds take several times the memory")
+    def test_memory_is_within_two_percent_of_the_prediction(self):
+        self.config()  # sixteen hundred tensors, and as many products
+        summary = self.summary()
+        self.assertLess(abs(summary["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02, summary)
 
     def test_all_formats_give_the_same_weights(self):
         hashes = set()
