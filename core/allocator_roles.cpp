@@ -27,6 +27,7 @@ class Jemalloc {
     for (std::size_t role = 1; role < kNames.size() && is_malloc_; ++role) {
       is_malloc_ = read("arenas.create", arenas_[role]);
     }
+    if (is_malloc_) keep_nothing_free(arena(MemoryRole::staging));
   }
 
   // Whether it serves this process, and keeps statistics.
@@ -55,6 +56,15 @@ class Jemalloc {
   }
 
  private:
+  // Pages that hold nothing go back to the system at once: what is staged is large, and it is not for long.
+  void keep_nothing_free(unsigned int arena) const {
+    std::ptrdiff_t never = 0;
+    for (const char* const kind : {"dirty", "muzzy"}) {
+      const std::string name = "arena." + std::to_string(arena) + "." + kind + "_decay_ms";
+      control_(name.c_str(), nullptr, nullptr, &never, sizeof never);
+    }
+  }
+
   using Control = int (*)(const char* name, void* old_value, std::size_t* old_size, void* new_value,
                           std::size_t new_size);
 

@@ -40,11 +40,13 @@ bool is_here(const std::filesystem::path& path) {
   if (!is_folder(directory)) throw BadInput(directory.string() + ": is not a directory");
   for (const char* const name : kPickles) {
     if (!is_here(directory / name)) continue;
-    throw BadInput((directory / name).string() +
-                   ": PyTorch's pickles run code when they are read, so they are not; convert them with: python3 -c "
-                   "\"import sys, transformers as t; t.AutoModelForPreTraining.from_pretrained(sys.argv[1])"
-                   ".save_pretrained(sys.argv[2])\" '" +
-                   directory.string() + "' NEW_DIRECTORY");
+    throw BadInput(
+        (directory / name).string() +
+        ": PyTorch's pickles run code when they are read, so they are not; this writes model.safetensors beside them: "
+        "python3 -c \"import pathlib, sys, torch, safetensors.torch as s; d = pathlib.Path(sys.argv[1]); "
+        "s.save_file({name: tensor.clone() for file in sorted(d.glob('pytorch_model*.bin')) for name, tensor "
+        "in torch.load(file, map_location='cpu', weights_only=True).items()}, d / 'model.safetensors')\" '" +
+        directory.string() + "'");
   }
   throw BadInput(directory.string() + ": has no weights: neither " + kSingle + " nor " + kIndexName + " is there");
 }

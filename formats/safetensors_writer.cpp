@@ -40,16 +40,20 @@ std::string entry(const TensorToWrite& tensor, Bytes header, Bytes offset) {
 
 // With its length in front.
 std::string make_header(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata) {
-  std::string text = begin(metadata);
+  SafetensorsSize size(metadata);
+  for (const TensorToWrite& tensor : tensors) size.add(tensor);
+  const std::uint64_t length = size.header_text();
+  std::string text(reinterpret_cast<const char*>(&length), sizeof length);
+  text.reserve(sizeof length + length);  // in one piece: it may have tens of thousands of entries
+  text += begin(metadata);
   Bytes offset = 0;
   for (const TensorToWrite& tensor : tensors) {
-    text += entry(tensor, text.size(), offset);
+    text += entry(tensor, text.size() - sizeof length, offset);
     offset += bytes_of(tensor);
   }
   text += kEnd;
-  text.resize(align_up(text.size(), kAlignment), ' ');
-  const std::uint64_t length = text.size();
-  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
+  text.resize(sizeof length + length, ' ');
+  return text;
 }
 
 }  // namespace
@@ -66,9 +70,9 @@ void SafetensorsSize::add(const TensorToWrite& tensor) {
   tensors_ += bytes_of(tensor);
 }
 
-Bytes SafetensorsSize::bytes() const {
-  return sizeof(std::uint64_t) + align_up(header_ + kEnd.size(), kAlignment) + tensors_;
-}
+Bytes SafetensorsSize::header_text() const { return align_up(header_ + kEnd.size(), kAlignment); }
+
+Bytes SafetensorsSize::bytes() const { return sizeof(std::uint64_t) + header_text() + tensors_; }
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, std::span<const TensorToWrite> tensors,
                                      const std::map<std::string, std::string>& metadata)

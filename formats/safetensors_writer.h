@@ -27,6 +27,7 @@ class SafetensorsSize {
  public:
   explicit SafetensorsSize(const std::map<std::string, std::string>& metadata);
   void add(const TensorToWrite& tensor);
+  Bytes header_text() const;  // with the spaces behind it
   Bytes bytes() const;
 
  private:

@@ -114,7 +114,7 @@ void check_uses(const ModelOptions& model, const Architecture& architecture) {
       {"mlp_bias", model.mlp_bias, architecture.chooses_mlp_bias},
       {"sliding_window", model.sliding_window > 0, architecture.slides},
       {"layer_types", !model.layer_types.empty(), architecture.slides},
-      {"attention_softcap", model.attention_softcap > 0, architecture.soft_caps},
+      {"attention_softcap", model.attention_softcap > 0, architecture.soft_caps && !gemma3},
       {"logit_softcap", model.logit_softcap > 0, architecture.soft_caps},
       {"query_scale", model.query_scale > 0, architecture.soft_caps},
       {"rope_theta", model.rope_theta != unset.rope_theta, rotary},

@@ -86,9 +86,9 @@ ValueId block(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Trans
 // What the names of BERT's and RoBERTa's parameters begin with, outside of blocks.
 struct Names {
   std::string embeddings, blocks;
-  std::string dense, norm, bias, table;  // of the head
-  std::string pooler, classifier;        // of a classifier
-  std::string base_pooler;               // of the base model
+  std::string dense, norm, bias, decoder;  // of the head; an untied one's bias is the decoder's
+  std::string pooler, classifier;          // of a classifier
+  std::string base_pooler;                 // of the base model
 };
 
 const Names kBert = {"bert.embeddings.",
@@ -96,19 +96,19 @@ const Names kBert = {"bert.embeddings.",
                      "cls.predictions.transform.dense",
                      "cls.predictions.transform.LayerNorm",
                      "cls.predictions.bias",
-                     "cls.predictions.decoder.weight",
+                     "cls.predictions.decoder",
                      "bert.pooler.dense",
                      "classifier",
                      "bert.pooler.dense"};
 const Names kRoberta = {"roberta.embeddings.", "roberta.encoder.layer", "lm_head.dense",
-                        "lm_head.layer_norm",  "lm_head.bias",          "lm_head.decoder.weight",
+                        "lm_head.layer_norm",  "lm_head.bias",          "lm_head.decoder",
                         "classifier.dense",    "classifier.out_proj",   "roberta.pooler.dense"};
 
 Model make_encoder(const TransformerShape& shape, const Names& names) {
   Family family;
   family.table = names.embeddings + "word_embeddings.weight";
-  if (!shape.tie_embeddings) family.head_table = names.table;
-  family.head_bias = names.bias;
+  if (!shape.tie_embeddings) family.head_table = names.decoder + ".weight";
+  family.head_bias = shape.tie_embeddings ? names.bias : names.decoder + ".bias";
   family.positions = {{names.embeddings + "position_embeddings.weight", shape.position_rows(),
                        static_cast<int>(shape.sequence), kInitialDeviation, shape.first_position},
                       {names.embeddings + "token_type_embeddings.weight", shape.token_types, 1, kInitialDeviation, 0,

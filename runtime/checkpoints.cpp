@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/manifest.h"
+#include "l2l/errors.h"
 #include "l2l/trainer.h"
 #include "runtime/options/architecture_defaults.h"
 #include "runtime/options/batch_shape.h"
@@ -12,6 +13,18 @@
 #include "text/tokenizer.h"
 
 namespace l2l {
+namespace {
+
+// Whether the tokenizer there is no longer the one that the checkpoint carries along.
+bool is_another_tokenizer(const std::filesystem::path& tokenizer, const std::filesystem::path& carried) {
+  try {
+    return !is_there(tokenizer) || text::hash_of(tokenizer) != text::hash_of(carried);
+  } catch (const BadInput&) {  // none is there any more
+    return true;
+  }
+}
+
+}  // namespace
 
 bool has_checkpoint(const std::filesystem::path& directory) {
   if (!is_there(directory)) return false;
@@ -23,9 +36,9 @@ Options checkpoint_options(const std::filesystem::path& directory) {
   const std::filesystem::path folder = eps::find_checkpoint(eps::checkpoints_directory(directory));
   Options options =
       parse_options(eps::read_manifest(folder).state.config, (folder / eps::kManifestName).string() + " (config)");
-  // A tokenizer that has gone since is carried along in the checkpoint.
-  if (options.data.tokenizer != DataOptions().tokenizer && !is_there(options.data.tokenizer) &&
-      text::has_tokenizer(folder)) {
+  // A tokenizer that has gone or changed since is carried along in the checkpoint.
+  if (options.data.tokenizer != DataOptions().tokenizer && text::has_tokenizer(folder) &&
+      is_another_tokenizer(options.data.tokenizer, folder)) {
     options.data.tokenizer = folder.string();
   }
   return options;

@@ -2,6 +2,7 @@
 
 #include "core/files.h"
 #include "core/log.h"
+#include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
 #include "models/hub/config.h"
 #include "text/tokenizer_files.h"
@@ -9,11 +10,13 @@
 namespace l2l::runtime {
 namespace {
 
-constexpr const char* kCarried[] = {
-    "generation_config.json",
+constexpr const char* kGeneration = "generation_config.json";
+constexpr const char* kTokenizer[] = {
     "tokenizer.json",
     "tokenizer_config.json",
     "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
     "vocab.json",
     "vocab.txt",
     "merges.txt",
@@ -34,6 +37,14 @@ std::string read_text(const std::filesystem::path& path) {
   }
 }
 
+// Whether the tokenizer in that directory is the run's. A checkpoint carries the run's along.
+bool has_tokenizer_of_run(const std::filesystem::path& from, const std::string& tokenizer) {
+  if (from.empty() || !text::has_tokenizer(from)) return false;
+  if (tokenizer == DataOptions().tokenizer || is_there(from / eps::kManifestName) || !is_there(tokenizer)) return true;
+  std::error_code ignored;
+  return std::filesystem::equivalent(from, tokenizer, ignored) || text::hash_of(from) == text::hash_of(tokenizer);
+}
+
 }  // namespace
 
 eps::Companions hub_companions(const ModelOptions& model, const std::filesystem::path& from,
@@ -42,11 +53,18 @@ eps::Companions hub_companions(const ModelOptions& model, const std::filesystem:
   std::string original;
   if (!from.empty()) {
     if (is_there(from / "config.json")) original = read_text(from / "config.json");
-    for (const char* const name : kCarried) {
-      if (is_there(from / name)) companions.copies.push_back(from / name);
-    }
+    if (is_there(from / kGeneration)) companions.copies.push_back(from / kGeneration);
   }
-  if (tokenizer != DataOptions().tokenizer && (from.empty() || !text::has_tokenizer(from))) {
+  const auto copy_tokenizer = [&](const std::filesystem::path& folder) {
+    for (const char* const name : kTokenizer) {
+      if (is_there(folder / name)) companions.copies.push_back(folder / name);
+    }
+  };
+  if (tokenizer == DataOptions().tokenizer || has_tokenizer_of_run(from, tokenizer)) {
+    if (!from.empty()) copy_tokenizer(from);
+  } else if (is_folder(tokenizer)) {
+    copy_tokenizer(tokenizer);
+  } else {
     for (const std::filesystem::path& file : text::tokenizer_files(tokenizer)) companions.copies.push_back(file);
   }
   companions.texts["config.json"] = models::hub_config(model, original);

@@ -7,7 +7,8 @@
 namespace l2l::runtime {
 
 // config.json of the model, and the files of tokenizer and generation that `from` has, the directory that the model was
-// last in; empty: none. Where that has no tokenizer, the files of `tokenizer`, as data.tokenizer names it.
+// last in; empty: none. Where that has another tokenizer than `tokenizer`, as data.tokenizer names it, or none, the
+// files of that.
 eps::Companions hub_companions(const ModelOptions& model, const std::filesystem::path& from,
                                const std::string& tokenizer = "bytes");
 

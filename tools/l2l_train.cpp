@@ -21,11 +21,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What is known of a run once it has ended.
+struct Outcome {
+  fs::path directory;  // of checkpoints
+  bool made_steps = false;
+};
+
 // What outlives the run: signals, which must come before any thread, and warnings of the library.
 struct Session {
   Signals signals;
   Warnings warnings;
-  fs::path& directory;  // of checkpoints, once it is known
+  Outcome& outcome;
 };
 
 // Whether the options say where checkpoints go, so that --output does not. The config that the --output of another run
@@ -69,7 +75,7 @@ TrainArguments arguments_of(TrainArguments arguments, const Trainer& trainer) {
 }
 
 int run_alone(const TrainArguments& arguments, Trainer& trainer, Session& session) {
-  session.directory = trainer.options().checkpoint.directory;
+  session.outcome.directory = trainer.options().checkpoint.directory;
   if (!arguments.trace.empty()) trainer.start_trace();
   if (!arguments.quiet) {
     print_contract(std::cerr, message_columns(), trainer.contract(), trainer.options(), Choices::summary);
@@ -83,7 +89,13 @@ int run_alone(const TrainArguments& arguments, Trainer& trainer, Session& sessio
   }
   Run training(arguments, trainer, session.signals, session.warnings);
   training.check();
-  return arguments.dry_run ? kSuccess : training.run();
+  if (arguments.dry_run) return kSuccess;
+  try {
+    return training.run();
+  } catch (...) {
+    session.outcome.made_steps = training.made_steps();
+    throw;
+  }
 }
 
 int run(const TrainArguments& given, Trainer& trainer, Session& session) {
@@ -139,6 +151,14 @@ int train_chosen(const TrainArguments& arguments, Session& session) {
   const fs::path output = arguments.output;
   std::error_code ignored;
   const bool was_there = fs::exists(output, ignored);
+  // A run that is refused leaves the folder as it was.
+  const auto leave = [&] {
+    for (const char* const name : {"config.toml", "data", "metrics.jsonl", "run.json"})
+      fs::remove_all(output / name, ignored);
+    fs::remove(output / "checkpoints" / ".lock", ignored);
+    fs::remove(output / "checkpoints", ignored);
+    if (!was_there) fs::remove(output, ignored);
+  };
   ChosenRun chosen = choose_run(arguments.pretrained, arguments.data, output, arguments.config.assignments);
   MeasuringLine line(arguments.quiet);
   std::optional<Trainer> trainer;
@@ -149,8 +169,7 @@ int train_chosen(const TrainArguments& arguments, Session& session) {
     write_text(output / "config.toml", chosen.config());
     Run(arguments, *trainer, session.signals, session.warnings).check();
   } catch (...) {
-    for (const char* const name : {"config.toml", "data"}) fs::remove_all(output / name, ignored);
-    if (!was_there) fs::remove(output, ignored);
+    leave();
     throw;
   }
   if (!arguments.quiet) {
@@ -159,11 +178,18 @@ int train_chosen(const TrainArguments& arguments, Session& session) {
       std::cerr << "  " << each.key << " = " << each.value << "  " << each.reason << "\n";
     }
   }
-  return run(arguments, *trainer, session);
+  try {
+    return run(arguments, *trainer, session);
+  } catch (...) {
+    const bool refused = trainer->completed_steps() == 0 && !has_checkpoint(output / "checkpoints");
+    trainer.reset();
+    if (refused) leave();
+    throw;
+  }
 }
 
-int train(TrainArguments arguments, fs::path& directory) {
-  Session session{.signals = {}, .warnings = {}, .directory = directory};
+int train(TrainArguments arguments, Outcome& outcome) {
+  Session session{.signals = {}, .warnings = {}, .outcome = outcome};
   while (arguments.output.size() > 1 && arguments.output.ends_with('/')) arguments.output.pop_back();
   check_chosen(arguments);
   if (!arguments.allow_change.empty() && arguments.resume.empty() && !arguments.resume_if_any) {
@@ -203,10 +229,11 @@ int main(int argc, char** argv) {
   using namespace l2l::tools;
   TrainArguments arguments;
   arguments.words = {argv, argv + argc};
-  std::filesystem::path directory;
+  Outcome outcome;
   Command command("l2l-train", "Trains a transformer larger than its device, layer by layer.",
-                  [&] { return train(arguments, directory); });
-  command.set_next_step([&](int status) { return next_command(arguments, status, directory); });
+                  [&] { return train(arguments, outcome); });
+  command.set_next_step(
+      [&](int status) { return next_command(arguments, outcome.made_steps ? kFailure : status, outcome.directory); });
   arguments.config.add_to(command, /*required=*/false);
   command.add(
       "--steps", &arguments.steps,

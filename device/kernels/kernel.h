@@ -11,8 +11,8 @@
 
 namespace l2l::device::kernels {
 
-// Immutable once prepared. One thread at a time calls run(), which then never allocates. Work is cut into blocks by shape alone, so
-// results do not depend on the number of workers, to the bit.
+// Immutable once prepared. One thread at a time calls run(), which then never allocates. Work is cut into blocks by
+// shape alone, so results do not depend on the number of workers, to the bit.
 class Kernel {
  public:
   virtual ~Kernel() = default;

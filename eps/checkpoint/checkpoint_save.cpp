@@ -32,6 +32,14 @@ void write_groups(ShareWriter& files, const ParameterStore& store, StateSave sav
   }
 }
 
+// The large files, and what the manifest says of them.
+Manifest write_all(const std::filesystem::path& folder, const ParameterStore& store, StateSave save,
+                   const RunState& state) {
+  ShareWriter files(folder, store, state);
+  write_groups(files, store, std::move(save));
+  return files.finish();
+}
+
 // Of several ranks: the groups whose writer is this one, from all. A rank that fails to write takes part until all know
 // that, which is what false says.
 class RankShare {
@@ -203,9 +211,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
                                       StateSave save, const RunState& state, int keep, const Companions& companions) {
   const std::filesystem::path temporary = make_temporary_folder(directory, state.step);
   try {
-    ShareWriter files(temporary, store, state);
-    write_groups(files, store, std::move(save));
-    finish_folder(temporary, files.finish(), companions);
+    finish_folder(temporary, write_all(temporary, store, std::move(save), state), companions);
     const std::filesystem::path folder = publish(directory, temporary, state.step);
     prune(directory, folder, keep);
     return folder;

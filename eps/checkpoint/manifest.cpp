@@ -3,8 +3,10 @@
 #include <bit>
 #include <charconv>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "base/json.h"
 #include "core/files.h"
@@ -25,7 +27,28 @@ constexpr Bytes kMostBytes = 256 * kMiB;
 constexpr std::uint64_t kMostCount = std::uint64_t{1} << 53;  // steps, samples, updates
 constexpr Bytes kMostFile = Bytes{1} << 62;
 
+constexpr std::string_view kNoTensors = "\n \"tensors\": {}", kEnd = "\n}\n";
+constexpr std::size_t kHash = 32;  // bytes that the last line takes, and more
+
 std::string dump(const Json& json) { return json_text(json, 1) + "\n"; }
+
+// dump() of `json` with the tensors in place of the empty object that it has. Of tens of thousands, a tree would take
+// several times the text.
+std::string dump(const Json& json, const std::map<std::string, std::uint64_t>& tensors) {
+  const std::string rest = dump(json);
+  const std::size_t place = rest.find(kNoTensors) + kNoTensors.size() - 1;  // no string has a line break
+  std::size_t size = rest.size() + kHash;
+  for (const auto& [name, hash] : tensors) size += name.size() + 28;
+  std::string text;
+  text.reserve(size);
+  text.append(rest, 0, place);
+  for (const auto& [name, hash] : tensors) {
+    text.append(text.back() == '{' ? "\n  " : ",\n  ").append(json_text(Json(name)));
+    text.append(": \"").append(to_hex(hash)).append("\"");
+  }
+  if (!tensors.empty()) text += "\n ";
+  return text.append(rest, place);
+}
 
 // Reads fields of known kinds; `field` in messages is the path to them.
 class FieldReader {
@@ -205,9 +228,10 @@ std::string to_text(const Manifest& manifest) {
   for (const auto& [name, file] : manifest.files) {
     json["files"][name] = {{"bytes", file.bytes}, {"header", to_hex(file.header)}};
   }
-  for (const auto& [name, hash] : manifest.tensors) json["tensors"][name] = to_hex(hash);
-  json["xxh64"] = to_hex(hash_of(dump(json)));
-  return dump(json);
+  std::string text = dump(json, manifest.tensors);
+  const std::string hash = to_hex(hash_of(text));
+  text.resize(text.size() - kEnd.size());
+  return text.append(",\n \"xxh64\": \"").append(hash).append("\"").append(kEnd);
 }
 
 Manifest read_manifest(const std::filesystem::path& folder) {

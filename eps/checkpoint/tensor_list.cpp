@@ -48,12 +48,32 @@ const std::map<std::string, std::string>& checkpoint_metadata() {
 
 TensorList::TensorList(const ModelLayout& layout, const StateTypes& types, std::span<const StatePart> parts,
                        bool without_frozen, const WriterShare& share) {
+  const auto each = [&](std::size_t group, const auto& add) {
+    if (share.has(group)) each_tensor(layout.groups[group], types, parts, without_frozen, add);
+  };
+  std::size_t count = 0;
+  for (std::size_t group = 0; group < layout.groups.size(); ++group) {
+    each(group, [&](const formats::TensorToWrite&) { ++count; });
+  }
+  tensors.reserve(count);
   for (std::size_t group = 0; group < layout.groups.size(); ++group) {
     first.push_back(tensors.size());
-    if (!share.has(group)) continue;
-    each_tensor(layout.groups[group], types, parts, without_frozen,
-                [&](formats::TensorToWrite tensor) { tensors.push_back(std::move(tensor)); });
+    each(group, [&](formats::TensorToWrite tensor) { tensors.push_back(std::move(tensor)); });
   }
+}
+
+std::size_t checkpoint_tensors(const ModelLayout& layout, const StateTypes& types, bool without_frozen) {
+  const std::size_t frozen = without_frozen ? 0 : 1;
+  std::size_t trained = 1;
+  for (const StatePart part : optimizer_parts(types.moment_count)) {
+    const auto format = part == StatePart::moment1 ? types.moments.first : types.moments.second;
+    trained += format == optimizers::MomentFormat::int8 ? 2 : 1;
+  }
+  std::size_t count = 0;
+  for (const GroupSpec& group : layout.groups) {
+    for (const ParameterSpec& parameter : group.parameters) count += parameter.trained ? trained : frozen;
+  }
+  return count;
 }
 
 CheckpointSize checkpoint_size(const ModelLayout& layout, const StateTypes& types, bool without_frozen,

@@ -40,6 +40,9 @@ struct TensorList {
              const WriterShare& share);
 };
 
+// How many there are in the files of all ranks.
+std::size_t checkpoint_tensors(const ModelLayout& layout, const StateTypes& types, bool without_frozen);
+
 // Bytes of the large files, of all ranks. The others take some KiB, and what other programs need (a tokenizer).
 struct CheckpointSize {
   Bytes model = 0, optimizer = 0;

@@ -66,6 +66,15 @@ LoraOptions read_adapter_config(const std::filesystem::path& file) {
       {"alora_invocation_tokens", "asks for activated LoRA"},
   };
   for (const auto& [key, what] : kNotBuilt) refuse_unless_empty(config, object, key, what);
+  if (const auto initial = object.find("init_lora_weights"); initial != object.end() && initial->is_string()) {
+    constexpr std::string_view kLeaveBase[] = {"gaussian", "eva", "orthogonal"};
+    if (std::ranges::find(kLeaveBase, initial->get_ref<const std::string&>()) == std::end(kLeaveBase)) {
+      config.refuse("init_lora_weights",
+                    "is " + json_text(*initial) +
+                        ", which takes a part of the base model's weights into the adapter; save it by "
+                        "PEFT's save_pretrained(..., path_initial_model_for_weight_conversion=...)");
+    }
+  }
   LoraOptions lora;
   lora.rank = config.integer("r", 1, 1 << 16).value_or(8);
   lora.alpha = config.real("lora_alpha", 1e-6).value_or(8);

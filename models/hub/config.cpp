@@ -144,6 +144,10 @@ void read_encoder(const ConfigReader& config, const Defaults& defaults, ModelOpt
     model.padding_token = config.integer("pad_token_id", 0, kMostSize).value_or(1);
   }
   read_dropout(config, {"hidden_dropout_prob", "attention_probs_dropout_prob"}, model);
+  const double of_head = config.real("classifier_dropout", 0, 1).value_or(model.dropout);
+  if (of_head != model.dropout) {
+    config.refuse("classifier_dropout", "is another than hidden_dropout_prob; here all are one: set it to null");
+  }
 }
 
 // The shortest list that gives `types` when it is repeated.
@@ -171,14 +175,14 @@ void read_layer_types(const ConfigReader& config, const Defaults& defaults, Mode
   model.sliding_window = optional_integer(config, "sliding_window", defaults.sliding_window);
   if (model.sliding_window == 0) return;
   std::vector<std::string> types;
-  if (model.architecture == "mistral") {
-    types = {std::string(kSliding)};
-  } else if (std::optional<std::vector<std::string>> given = config.texts("layer_types")) {
-    types = std::move(*given);
+  if (std::optional<std::vector<std::string>> given = config.texts("layer_types")) {
+    types = std::move(*given);  // of a mistral model those that the newest transformers reads
     if (static_cast<std::int64_t>(types.size()) != model.layers) {
       config.refuse("layer_types",
                     "has " + std::to_string(types.size()) + " entries for " + std::to_string(model.layers) + " layers");
     }
+  } else if (model.architecture == "mistral") {
+    types = {std::string(kSliding)};
   } else if (qwen) {
     const std::int64_t first = config.integer("max_window_layers", 0, kMostLayers).value_or(28);
     types = layer_types(model.layers, [&](std::int64_t i) { return i >= first; });
@@ -298,6 +302,9 @@ void read_decoder(const ConfigReader& config, const Architecture& architecture, 
   architecture.local_theta ? read_gemma3_rope(config, model) : read_rope(config, model);
   if (!architecture.soft_caps) return;
   model.attention_softcap = optional_real(config, "attn_logit_softcapping", defaults.attention_softcap);
+  if (architecture.name == "gemma3" && model.attention_softcap > 0) {
+    config.refuse("attn_logit_softcapping", "transformers computes a gemma3 model without it: set it to null");
+  }
   model.logit_softcap = optional_real(config, "final_logit_softcapping", defaults.logit_softcap);
   model.query_scale = config.real("query_pre_attn_scalar", 1e-6).value_or(256);
 }
@@ -330,6 +337,11 @@ void read_head(const nlohmann::json& json, const ConfigReader& config, ModelOpti
   const bool named = classes != json.end() && classes->is_object();
   const std::int64_t labels =
       named ? static_cast<std::int64_t>(classes->size()) : config.integer("num_labels", 1, kMostLabels).value_or(2);
+  if (!of_tokens && config.text("problem_type") == "multi_label_classification") {
+    config.refuse(
+        "problem_type",
+        "several classes for one text are not built; where each has one, set it to \"single_label_classification\"");
+  }
   if (!of_tokens && (labels == 1 || config.text("problem_type") == "regression")) {
     if (labels != 1) config.refuse("problem_type", "is \"regression\" of several numbers, which is not built");
     model.head = "regression";

@@ -1,4 +1,5 @@
 // hub_config(): the config.json of a model.
+#include <algorithm>
 #include <cmath>
 
 #include "base/json.h"
@@ -90,7 +91,9 @@ Json rope_scaling(const ModelOptions& model) {
 
 void add_layer_types(Json& json, const ModelOptions& model) {
   json["sliding_window"] = model.sliding_window > 0 ? Json(model.sliding_window) : Json();
-  if (model.architecture == "mistral") return;
+  const auto slides = [](const std::string& type) { return type == "sliding_attention"; };
+  if (model.architecture == "mistral" && std::ranges::all_of(model.layer_types, slides))
+    return;  // as it does by itself
   if (model.architecture.starts_with("qwen")) json["use_sliding_window"] = model.sliding_window > 0;
   Json types = Json::array();
   for (std::int64_t i = 0; i < model.layers; ++i) {
@@ -165,8 +168,8 @@ void erase_own_keys(Json& original) {
       if (key != "pad_token_id") original.erase(key);
     }
   }
-  for (const char* const key : {"dtype", "n_ctx", "max_window_layers", "sliding_window_pattern", "rope_parameters",
-                                "original_max_position_embeddings", "partial_rotary_factor"}) {
+  for (const char* const key : {"dtype", "n_ctx", "num_labels", "max_window_layers", "sliding_window_pattern",
+                                "rope_parameters", "original_max_position_embeddings", "partial_rotary_factor"}) {
     original.erase(key);
   }
 }

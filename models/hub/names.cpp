@@ -43,11 +43,13 @@ std::vector<std::string> names_in_files(const Architecture& architecture, const 
   std::vector<std::string> names{parameter};
   if (architecture.name == "gpt2") names.push_back(prefix + parameter);
   if (parameter.starts_with(prefix)) names.push_back(parameter.substr(prefix.size()));
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOlder = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOlder = {
       {{"LayerNorm.weight", "LayerNorm.gamma"},
        {"LayerNorm.bias", "LayerNorm.beta"},
        {"cls.predictions.bias", "cls.predictions.decoder.bias"},
-       {"lm_head.bias", "lm_head.decoder.bias"}}};
+       {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+       {"lm_head.bias", "lm_head.decoder.bias"},
+       {"lm_head.decoder.bias", "lm_head.bias"}}};
   for (std::size_t i = 0, own = names.size(); i < own; ++i) {
     for (const auto& [end, other] : kOlder) {
       if (std::string older = with_end(names[i], end, other); !older.empty()) names.push_back(std::move(older));
@@ -72,6 +74,10 @@ bool tells_classes(const std::string& parameter) {
 }
 
 bool predicts_tokens(const std::string& tensor) { return tensor.starts_with("lm_head.") || tensor.starts_with("cls."); }
+
+bool is_of_other_head(const std::string& tensor) {
+  return tensor.starts_with("qa_outputs.") || tensor.starts_with("multiple_choice_head.");
+}
 
 bool is_unused(const std::string& tensor) {
   for (const std::string_view end :

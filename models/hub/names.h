@@ -23,5 +23,7 @@ bool tells_classes(const std::string& parameter);
 bool is_unused(const std::string& tensor);
 // Whether the tensor is one of a head that predicts tokens.
 bool predicts_tokens(const std::string& tensor);
+// Whether it is one of a head that is not built: for spans, or GPT-2's second one.
+bool is_of_other_head(const std::string& tensor);
 
 }  // namespace l2l::models

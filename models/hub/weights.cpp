@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "core/error_place.h"
 #include "core/hash.h"
 #include "core/log.h"
 #include "formats/safetensors_header.h"
@@ -80,7 +81,7 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
   const bool classifies = model.head != "language", replaces_head = new_head;
   new_head |= classifies;
   const ListedBlocks listed(all_layers(model));
-  Mismatches missing, unexpected, wrong;
+  Mismatches missing, unexpected, wrong, frozen;
   std::set<std::string_view> used;
   bool head_is_missing = false, classes_differ = false;
   for (const GroupSpec& group : layout.groups) {
@@ -94,6 +95,8 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
         }
         tensors_.emplace(parameter.name, tensor);
         bytes_ += entry->end - entry->begin;
+        // Checkpoints and exports have those of the directory, which this one would be lost to.
+        if (!parameter.trained) frozen.add([&] { return parameter.name; });
         if (entry->shape == parameter.shape && formats::is_float(*entry)) continue;
         wrong.add([&] { return describe(tensor) + "; expected is F32, BF16 or F16 " + parameter.shape.to_string(); });
         continue;
@@ -103,10 +106,13 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
         continue;
       }
       if (listed.is_own(parameter.name)) continue;
+      // Beside the bias of an untied encoder's head may stand one that transformers does not use.
+      const bool first_counts = !model.tie_embeddings && parameter.name.ends_with(".decoder.bias");
       std::vector<ShardedTensor> copies;
       for (const std::string& name : names_in_files(architecture, parameter.name, model.tie_embeddings)) {
         const ShardedTensor tensor = shards_.find(name);
         if (tensor.entry == nullptr || !used.insert(tensor.entry->name).second) continue;
+        if (first_counts && !copies.empty()) continue;
         const bool other_classes = tensor.entry->shape != parameter.shape && tells_classes(parameter.name);
         if (other_classes && replaces_head) continue;
         classes_differ |= other_classes;
@@ -129,8 +135,8 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
   for (const formats::SafetensorsFile& file : shards_.files()) {
     for (const formats::TensorEntry& tensor : file.tensors()) {
       if (used.count(tensor.name) > 0) continue;
-      const bool other_head =
-          classifies && (predicts_tokens(tensor.name) || (replaces_head && belongs_to_head(tensor.name)));
+      const bool replaced = replaces_head && (belongs_to_head(tensor.name) || is_of_other_head(tensor.name));
+      const bool other_head = replaced || (classifies && predicts_tokens(tensor.name));
       if (other_head || is_unused(tensor.name) || listed.is_left_out(tensor.name)) {
         ++unused;
       } else {
@@ -148,6 +154,12 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
         (head_is_missing && !new_head ? "\nwith model.new_head = true, a head that is missing is drawn afresh"
          : classes_differ             ? "\nwith model.new_head = true, a head of other classes is drawn afresh"
                                       : ""));
+  }
+  if (!frozen.none()) {
+    throw BadInput(adapter_->path().string() +
+                       ": is an adapter with parameters that were trained whole (modules_to_save)" +
+                       frozen.show(" that are frozen here") + "\nname them in optimizer.train",
+                   of_key("lora.adapter"));
   }
   if (unused > 0) {
     log(LogLevel::info, directory.string() + ": " + std::to_string(unused) +

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/json.h"
 #include "core/choice_target.h"
@@ -198,11 +199,14 @@ void Chooser::add_sequence() {
   if (!has_labels()) sequence_ = std::min(kMostSequence, positions);
   const auto behind_model =
       std::ranges::find_if(run_.keys, [](const ChosenKey& each) { return !each.key.starts_with("model."); });
-  run_.keys.insert(behind_model,
-                   {"model.sequence", std::to_string(sequence_),
-                    has_labels() ? "holds the longest of the first " + std::to_string(tokens.size()) + " rows, of " +
-                                       short_number(std::round(mean_tokens_)) + " tokens on average"
-                                 : "documents are packed into sequences of this length"});
+  const auto longer = std::ranges::count_if(tokens, [&](std::int64_t length) { return length > sequence_; });
+  const std::string cut =
+      std::to_string(longer) + " of the first " + std::to_string(tokens.size()) + " rows are longer";
+  const std::string longest = "holds the longest of the first " + std::to_string(tokens.size()) + " rows";
+  const std::string mean = ", of " + short_number(std::round(mean_tokens_)) + " tokens on average";
+  run_.keys.insert(behind_model, {"model.sequence", std::to_string(sequence_),
+                                  !has_labels() ? "documents are packed into sequences of this length"
+                                                : (longer > 0 ? cut : longest) + mean});
 }
 
 // Those of the directory's head, where it has those of the rows; else its rows would get other meanings.
@@ -212,11 +216,23 @@ void Chooser::add_classes(const std::string& head) {
   for (std::int64_t i = 0; has_head && model_.label_names.empty() && i < model_.labels; ++i) {
     theirs.push_back("LABEL_" + std::to_string(i));
   }
-  const auto unknown = std::ranges::find_if(
-      rows_.class_names, [&](const std::string& name) { return std::ranges::count(theirs, name) == 0; });
+  std::vector<std::string> spelled = theirs;  // as the rows do
+  const auto find_place = [&](const std::string& name) {
+    const auto same = [&](const std::string& other) { return runtime::lower_case(other) == runtime::lower_case(name); };
+    const auto exact = std::ranges::find(theirs, name);
+    return exact != theirs.end() ? exact : std::ranges::find_if(theirs, same);
+  };
+  const auto is_unknown = [&](const std::string& name) {
+    const auto place = find_place(name);
+    if (place == theirs.end()) return true;
+    std::string& here = spelled[static_cast<std::size_t>(place - theirs.begin())];
+    const bool taken = std::exchange(here, name) != *place;  // by another spelling
+    return taken;
+  };
+  const auto unknown = std::ranges::find_if(rows_.class_names, is_unknown);
   if (has_head && unknown == rows_.class_names.end() && rows_.classes <= model_.labels) {
     add("model.labels", std::to_string(model_.labels), "classes of the directory's head");
-    if (!rows_.class_names.empty()) add("model.label_names", list_of(theirs), "as the directory's head has them");
+    if (!rows_.class_names.empty()) add("model.label_names", list_of(spelled), "as the directory's head has them");
     return;
   }
   if (has_head && (!model_.label_names.empty() || rows_.classes != model_.labels)) {
@@ -328,6 +344,7 @@ ChosenRun Chooser::run() {
                                                      : "text";
   }
   run_.data += "; " + std::to_string(held) + " are held out for validation";
+  if (!rows_.unread.empty()) run_.data += "; not read: " + list_of(rows_.unread);
   return std::move(run_);
 }
 

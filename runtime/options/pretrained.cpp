@@ -62,11 +62,6 @@ void refuse_contradiction(const Options& options, const Key& key, const ModelOpt
                  of_file(path.string(), full_name(key)));
 }
 
-std::string lower_case(std::string text) {
-  for (char& letter : text) letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-  return text;
-}
-
 // A class by another name is the user's choice; one at another place would get another class's row of the head.
 void refuse_moved_classes(const ModelOptions& model, const ModelOptions& file, const std::filesystem::path& path) {
   if (model.head != file.head) return;
@@ -127,6 +122,11 @@ Options with_own_blocks(Options options, const ModelOptions& own) {
 }
 
 }  // namespace
+
+std::string lower_case(std::string text) {
+  for (char& letter : text) letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+  return text;
+}
 
 Options with_pretrained_model(const Options& options) {
   if (options.model.pretrained.empty()) {

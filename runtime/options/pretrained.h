@@ -13,6 +13,8 @@ inline constexpr std::int64_t kPretrainedSequence = 1024;
 // set contradicts the file.
 Options with_pretrained_model(const Options& options);
 
+std::string lower_case(std::string text);  // ASCII's letters, as names of classes are compared
+
 // Whether the head that the directory has, if any, is not that of `model`, or is of other classes.
 bool has_other_classes(const std::filesystem::path& pretrained, const ModelOptions& model);
 

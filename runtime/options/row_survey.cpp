@@ -24,7 +24,7 @@ constexpr std::uint64_t kOneOf = 20;        // rows is held out
 
 struct Kind {
   RowKind kind;
-  std::vector<const char*> members;
+  std::vector<std::string> members;
 };
 
 // The first whose members a row has.
@@ -36,7 +36,8 @@ const Kind kKinds[] = {{RowKind::chat, {"messages"}},
                        {RowKind::text, {"text"}}};
 
 bool has(const json& row, const Kind& kind) {
-  return std::all_of(kind.members.begin(), kind.members.end(), [&](const char* name) { return row.contains(name); });
+  return std::all_of(kind.members.begin(), kind.members.end(),
+                     [&](const std::string& name) { return row.contains(name); });
 }
 
 std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : json_text(value); }
@@ -75,8 +76,8 @@ class Survey {
              (other_file ? "; tables and plain text are for a config: data.train, data.label" : ""));
     }
     if (kind_ == nullptr) choose_kind(row);
-    for (const char* const name : kind_->members) {
-      if (!row.contains(name)) refuse(std::string("has no \"") + name + "\", as the first row has");
+    for (const std::string& name : kind_->members) {
+      if (!row.contains(name)) refuse("has no \"" + name + "\", as the first row has");
     }
     if (found_.kind == RowKind::classified) count(row.at("label"), "label");
     if (found_.kind == RowKind::words) count_tags(row.at("tags"));
@@ -89,6 +90,12 @@ class Survey {
     }
     if (kind_ != nullptr) {
       found_.kind = kind_->kind;
+      for (const auto& [name, value] : row.items()) {
+        if (std::ranges::find(kind_->members, name) == kind_->members.end()) found_.unread.push_back(name);
+      }
+      if (found_.kind == RowKind::text && row.contains("labels")) {
+        refuse("has \"labels\" beside \"text\"; what is learned of a text is its \"label\"");
+      }
       return;
     }
     std::string names;

@@ -16,6 +16,7 @@ struct RowSurvey {
   std::int64_t classes = 0;
   std::vector<std::string> class_names = {};  // in their order; empty where rows have the numbers 0 to classes - 1
   double largest_class = 0;                   // its share of the rows
+  std::vector<std::string> unread = {};       // further members of the first row
 };
 
 // Reads all rows. Throws BadInput naming file, line and field: a row that is no JSON object, of another kind than the

@@ -13,9 +13,11 @@
 namespace l2l::runtime {
 namespace {
 
-// What a parameter costs beside its elements: names, events, entries of a manifest being written, and the rounding of
-// its group's arrays to pages. Measured (docs/benchmarks.md, Host memory).
-constexpr Bytes kBytesPerTensor = 3900;
+// What a parameter costs beside its elements: names, events, and the rounding of its group's arrays to pages; and,
+// while a checkpoint is saved, each tensor in its files: names, entries of headers and of the manifest. Measured
+// (docs/benchmarks.md, Host memory).
+constexpr Bytes kBytesPerTensor = 450;
+constexpr Bytes kBytesPerSavedTensor = 500;
 // Pages of code, libraries and stacks that a run touches after this was written: 0.6 to 2.0 MiB. Of the same program
 // as much as 0.9 MiB more or less, by the size of the pieces in which the page cache holds its files, which are mapped
 // with what is touched (tools/host_memory_check.py, of a program and of its copy).
@@ -24,12 +26,19 @@ constexpr Bytes kBytesTouchedLater = 1344 * kKiB;
 // such as the sender of its gradients, costs as much. Measured as growth per further device; those of the first one
 // that every run has are within what is measured of the process.
 constexpr Bytes kBytesPerStream = 296 * kKiB;
+// What a thread costs that updates or reads ahead: the part of its stack that it touches, and the allocator's cache.
+// Two and one of them are within what a run touches later.
+constexpr Bytes kBytesPerThread = 64 * kKiB;
+constexpr std::int64_t kThreadsOfFirst = 3;
 
 Bytes tensors(const ModelLayout& layout) {
   Bytes count = 0;
   for (const GroupSpec& group : layout.groups) count += group.parameters.size();
   return count;
 }
+
+// Whether checkpoints hold what is trained alone.
+bool without_frozen(const RunParts& parts) { return !parts.options.model.base.empty() && parts.options.lora.rank > 0; }
 
 Bytes sum(const std::vector<ContractLine>& lines) {
   Bytes bytes = 0;
@@ -126,6 +135,9 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
     add("streams of gathers", parts.execution.gathers ? count * kBytesPerStream : 0);
   }
   const DataOptions& data = parts.options.data;
+  const std::int64_t updaters = parts.options.eps.threads > 0 ? parts.options.eps.threads : available_cores();
+  const std::int64_t threads = std::max<std::int64_t>(updaters + data.threads, kThreadsOfFirst) - kThreadsOfFirst;
+  add("threads that update and that read ahead", static_cast<Bytes>(threads) * kBytesPerThread);
   if (data.has_training() || data.has_validation()) {
     add("samples that are read ahead", PreparedMinibatch::bytes(parts.minibatch_shape()));
   }
@@ -141,8 +153,11 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
   };
   add_images("names and classes of the training images", parts.options.train_images);
   add_images("names and classes of the validation images", parts.options.validation_images);
-  add("buffers for saving and loading",
-      parts.options.checkpoint.directory.empty() ? 0 : eps::checkpoint_buffer_bytes());
+  if (!parts.options.checkpoint.directory.empty()) {
+    const std::size_t saved =
+        eps::checkpoint_tensors(parts.model.layout, eps::state_types(parts.store), without_frozen(parts));
+    add("buffers for saving and loading", eps::checkpoint_buffer_bytes() + kBytesPerSavedTensor * saved);
+  }
   add("names and bookkeeping of tensors", kBytesPerTensor * tensors(parts.model.layout));
   add("lists of blocks of parameters, with checksums", store.blocks);
   add("process (code, libraries, threads)", HostMemory().resident() + kBytesTouchedLater);
@@ -150,9 +165,8 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
 }
 
 eps::CheckpointSize checkpoint_size(const RunPlan& plan) {
-  const bool without_frozen = !plan.options.model.base.empty() && plan.options.lora.rank > 0;
   const std::vector<int> writers = eps::ParameterStore::writers(plan.model.layout, plan.store);
-  return eps::checkpoint_size(plan.model.layout, eps::state_types(plan.store), without_frozen, writers,
+  return eps::checkpoint_size(plan.model.layout, eps::state_types(plan.store), without_frozen(plan), writers,
                               plan.store.rank.count);
 }
 

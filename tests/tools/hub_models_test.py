@@ -274,7 +274,9 @@ steps = 2
         if architecture in ("llama", "qwen3"):
             model.update(attention_bias=True)
         if architecture.startswith("gemma"):
-            model.update(attention_softcap=5.0, logit_softcap=3.0, query_scale=24.0)
+            model.update(logit_softcap=3.0, query_scale=24.0)
+        if architecture == "gemma2":
+            model.update(attention_softcap=5.0)
         data = self.work / "data.txt"
         data.write_text("To be, or not to be, that is the question. " * 9)
         config = self.work / "random.toml"

@@ -381,7 +381,7 @@ class Tokenizers(unittest.TestCase):
         self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
         (self.work / "text").write_text(" ".join(TEXTS), newline="")
         _, messages = self.train(status=2, vocabulary=300)
-        self.assertRegex(messages, r"text: token \d+ at byte \d+ is not below model.vocabulary = 300")
+        self.assertRegex(messages, r"text: data.tokenizer gives it the token \d+, which is not below model.vocabulary = 300")
         self.tokenizer.unlink()
         _, messages = self.train(status=2)
         self.assertIn("data.tokenizer: " + str(self.tokenizer) + ": there is no such file", messages)

@@ -28,6 +28,7 @@ class Run final : RunObserver {
   void check() const;
   // Trains, validates, saves; returns the exit status. All that can be refused is refused before anything is written.
   int run();
+  bool made_steps() const { return stepped_; }
 
  private:
   void check_outputs() const;

@@ -180,7 +180,8 @@ TEST(HubConfig, RoundTrips) {
     model.positions = 64;
     if (!architecture.learned_positions) model.dropout = 0, model.kv_heads = 2, model.head_dim = 32;
     if (architecture.slides) model.sliding_window = 9;
-    if (architecture.soft_caps) model.attention_softcap = 5, model.query_scale = 24;
+    if (architecture.soft_caps) model.logit_softcap = 5, model.query_scale = 24;
+    if (architecture.name == "gemma2") model.attention_softcap = 5;
     if (!architecture.learned_positions) model.rope_scaling = "yarn", model.rope_factor = 4;
     const std::string text = hub_config(model, R"({"bos_token_id": 7, "hidden_size": 3, "custom": "kept"})");
     const ModelOptions again = read(text);
