@@ -160,13 +160,20 @@ void Trainer::check_checkpoint_directory() const {
 
 void Trainer::claim_checkpoint_directory() {
   Implementation& self = *implementation_;
-  if (self.claimed || options().checkpoint.directory.empty()) return;
+  const std::filesystem::path& directory = options().checkpoint.directory;
+  if (directory.empty()) return;
   self.ranks.together([&] {
     if (!self.writes()) return;
+    if (self.claimed) {
+      if (self.lock && !self.lock->is_gone_from(directory)) return;
+      log(LogLevel::warning, "checkpoint.directory " + directory.string() +
+                                 ": was moved or removed while this run saves there; it is made anew");
+    }
     self.check_room(eps::DirectoryUse::stay);
-    self.lock.emplace(options().checkpoint.directory);
-    eps::remove_stale(options().checkpoint.directory, self.lock->held());
+    self.lock.emplace(directory);
+    eps::remove_stale(directory, self.lock->held());
   });
+  if (self.claimed) return;
   self.check_seen_by_all(eps::DirectoryUse::stay);
   self.claimed = true;
 }

@@ -306,9 +306,8 @@ int Command::parse_and_run(int argc, char** argv) {
 }
 
 int Command::fail(int status, const std::string& message) const {
-  std::cerr << app_->get_name() << ": " << message << "\n";
   const std::string next = next_step_ ? next_step_(status) : "";
-  if (!next.empty()) std::cerr << next << "\n";
+  write_message(app_->get_name() + ": " + message + "\n" + (next.empty() ? "" : next + "\n"));
   return status;
 }
 

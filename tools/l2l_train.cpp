@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iostream>
 #include <optional>
+#include <sstream>
 
 #include "l2l/l2l.h"
 #include "tools/command.h"
@@ -59,7 +60,9 @@ Options options_of(const TrainArguments& arguments) {
   const Options resumed = options_to_resume(options, arguments.resume);
   const auto tell = [&](const char* key, const auto& before, const auto& now) {
     if (before == now || arguments.quiet) return;
-    std::cerr << key << " = " << now << ", as in the checkpoint: another one would give other bits\n";
+    std::ostringstream text;
+    text << key << " = " << now << ", as in the checkpoint: another one would give other bits";
+    print_message(text.str());
   };
   tell("batch.micro_batch", options.batch.micro_batch, resumed.batch.micro_batch);
   tell("precision.compute", options.precision.compute, resumed.precision.compute);
@@ -78,8 +81,10 @@ int run_alone(const TrainArguments& arguments, Trainer& trainer, Session& sessio
   session.outcome.directory = trainer.options().checkpoint.directory;
   if (!arguments.trace.empty()) trainer.start_trace();
   if (!arguments.quiet) {
-    print_contract(std::cerr, message_columns(), trainer.contract(), trainer.options(), Choices::summary);
-    print_prediction(std::cerr, message_columns(), trainer.predict(/*measure=*/false));
+    std::ostringstream text;
+    print_contract(text, message_columns(), trainer.contract(), trainer.options(), Choices::summary);
+    print_prediction(text, message_columns(), trainer.predict(/*measure=*/false));
+    write_message(text.str());
   }
   const std::int64_t nodes = trainer.options().distributed.nodes;
   if (arguments.dry_run && nodes > trainer.ranks()) {
@@ -173,10 +178,9 @@ int train_chosen(const TrainArguments& arguments, Session& session) {
     throw;
   }
   if (!arguments.quiet) {
-    std::cerr << arguments.data << ": " << chosen.data << "\nchosen (" << (output / "config.toml").string() << "):\n";
-    for (const ChosenKey& each : chosen.keys) {
-      std::cerr << "  " << each.key << " = " << each.value << "  " << each.reason << "\n";
-    }
+    std::string text = arguments.data + ": " + chosen.data + "\nchosen (" + (output / "config.toml").string() + "):\n";
+    for (const ChosenKey& each : chosen.keys) text += "  " + each.key + " = " + each.value + "  " + each.reason + "\n";
+    write_message(text);
   }
   try {
     return run(arguments, *trainer, session);

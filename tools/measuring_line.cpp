@@ -1,7 +1,6 @@
 #include "tools/measuring_line.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "tools/tables.h"
 #include "tools/terminal.h"
@@ -36,8 +35,7 @@ void MeasuringLine::show(const MeasuringProgress& progress) {
   if (terminal_) {
     rewrite_line(line);
   } else {
-    std::fprintf(stderr, "%s\n", line.c_str());
-    std::fflush(stderr);
+    write_message(line + "\n");
   }
   open_line_ = terminal_;
 }

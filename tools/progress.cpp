@@ -1,9 +1,6 @@
 #include "tools/progress.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,8 +50,7 @@ void Progress::show(const StepReport& report) {
   if (terminal_) {
     rewrite_line(fit(std::move(line), terminal_columns()));
   } else {
-    std::fprintf(stderr, "%s\n", fit(std::move(line), kLogColumns).c_str());
-    std::fflush(stderr);
+    write_message(fit(std::move(line), kLogColumns) + "\n");
   }
   open_line_ = terminal_;
 }
@@ -63,8 +59,8 @@ void Progress::show(const StepReport& report) {
 void Progress::show_skipped(const StepReport& report) {
   if (quiet_) return;
   finish();
-  std::fprintf(stderr, "step %lld/%lld  skipped: gradients overflowed with loss scale %g; weights are unchanged\n",
-               static_cast<long long>(report.step), static_cast<long long>(steps_), report.loss_scale);
+  write_message(print("step %lld/%lld  skipped: gradients overflowed with loss scale %g; weights are unchanged\n",
+                      static_cast<long long>(report.step), static_cast<long long>(steps_), report.loss_scale));
 }
 
 std::vector<LinePart> Progress::parts(const StepReport& report, double elapsed) const {
@@ -104,7 +100,7 @@ std::optional<double> Progress::measured_over_predicted() const {
 }
 
 void Progress::finish() {
-  if (open_line_) std::fputc('\n', stderr);
+  if (open_line_) write_message("\n");
   open_line_ = false;
 }
 
@@ -113,15 +109,12 @@ double Progress::tokens_per_second() const {
   return first_seconds_ > 0 ? first_tokens_ / first_seconds_ : 0;
 }
 
-void print_message(const std::string& message) {
-  const std::string line = (rewrites_lines() ? "\r\033[K" : "") + message + "\n";
-  static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
-}
+void print_message(const std::string& message) { write_message((rewrites_lines() ? "\r\033[K" : "") + message + "\n"); }
 
 ByteProgress::ByteProgress(std::string what, bool quiet) : what_(std::move(what)), quiet_(quiet || !rewrites_lines()) {}
 
 ByteProgress::~ByteProgress() {
-  if (open_line_) std::fputc('\n', stderr);
+  if (open_line_) write_message("\n");
 }
 
 void ByteProgress::show(std::uint64_t done, std::uint64_t all) {

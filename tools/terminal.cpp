@@ -1,10 +1,12 @@
 #include "tools/terminal.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <atomic>
+#include <climits>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
@@ -13,6 +15,7 @@ namespace l2l::tools {
 namespace {
 
 constexpr int kUnknown = 80, kMost = 10000;
+constexpr int kPatience = 2000;  // ms
 
 // As the terminal says; 0 where it does not, or where this is none.
 int columns_of(int descriptor) {
@@ -61,9 +64,19 @@ std::string fit(std::vector<LinePart> parts, int columns) {
   return join(parts).substr(0, room);
 }
 
-void rewrite_line(const std::string& line) {
-  std::fprintf(stderr, "\r%s\033[K", line.c_str());
-  std::fflush(stderr);
+void write_message(std::string_view text) {
+  static std::atomic<bool> held = false;
+  while (!text.empty()) {
+    pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    held = poll(&out, 1, held ? 0 : kPatience) == 0;
+    if (held) return;
+    // A pipe that can be written to has room for that much.
+    const ssize_t written = write(STDERR_FILENO, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
 }
+
+void rewrite_line(const std::string& line) { write_message("\r" + line + "\033[K"); }
 
 }  // namespace l2l::tools

@@ -1,7 +1,8 @@
-// Standard error as a terminal: whether a line can be rewritten there, and how much of it fits.
+// Standard error: what is written there while a run goes on, whether a line can be rewritten, and how much of it fits.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace l2l::tools {
@@ -26,6 +27,9 @@ struct LinePart {
 // free, since some terminals wrap a full line.
 std::string fit(std::vector<LinePart> parts, int columns);
 
+// Writes to standard error. The text is lost where nobody has read there for two seconds, as where a terminal is held
+// or the reader of a pipe hangs: a run does not wait for that. From any thread.
+void write_message(std::string_view text);
 // Writes a line in place of the one that was rewritten before, without an end.
 void rewrite_line(const std::string& line);
 

@@ -65,6 +65,10 @@ void check_unlocked(const std::filesystem::path& directory) {
 
 RunLock::RunLock(const std::filesystem::path& directory) : lock_(lock_directory(directory)) {}
 
+bool RunLock::is_gone_from(const std::filesystem::path& directory) const {
+  return held() && !lock_.is_at(directory / kRunLock);
+}
+
 ReadLock::ReadLock(const std::filesystem::path& checkpoint) : lock_(lock_to_read(checkpoint)) {}
 
 std::optional<FileLock> lock_to_remove(const std::filesystem::path& checkpoint) {

@@ -22,6 +22,8 @@ class RunLock {
   explicit RunLock(const std::filesystem::path& directory);
   // False where the file system has no locks: others may save there, too.
   bool held() const { return lock_.held(); }
+  // Whether `directory` is no longer the one that is locked: it was moved or removed, and perhaps made again.
+  bool is_gone_from(const std::filesystem::path& directory) const;
 
  private:
   FileLock lock_;

@@ -244,6 +244,24 @@ class OperatorTest(unittest.TestCase):
         self.assertEqual(process.returncode, 0)
         self.assertEqual(json.loads(out.splitlines()[-1])["steps"], 4)
 
+    def test_messages_that_nobody_reads_do_not_hold_a_run(self):
+        read, write = os.pipe()
+        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+        process = self.start("--set", "checkpoint.every=1", stderr=write)
+        out, _ = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(json.loads(out.splitlines()[-1])["steps"], 4)
+        self.metrics.unlink()
+        process = self.start(*SLOW, stderr=write)
+        self.wait_for(self.steps, process)
+        for _ in range(3):  # which are counted, although nobody can be told
+            process.terminate()
+            time.sleep(0.05)
+        process.communicate(timeout=100)
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+        os.close(write)
+        os.close(read)
+
     def test_a_last_line_that_is_lost_is_a_failure(self):
         read, write = os.pipe()
         os.close(read)
@@ -407,6 +425,19 @@ class OperatorTest(unittest.TestCase):
         first.kill()
         first.communicate()
         self.run_to_end("--metrics", "n.jsonl")
+
+    def test_a_checkpoint_directory_that_is_moved_is_locked_anew(self):
+        directory = self.path / "checkpoints/run"
+        first = self.start(*FOREVER, "--set", "checkpoint.every=5")
+        self.wait_for(self.checkpoints, first)
+        directory.rename(self.path / "moved")
+        self.wait_for(lambda: directory.exists() and self.checkpoints(), first)
+        _, err = self.run_to_end("--metrics", "n.jsonl", "--resume-if-any", status=2)
+        self.assertIn(f": process {first.pid} on {os.uname().nodename} saves into it", err)
+        first.terminate()
+        _, err = first.communicate(timeout=100)
+        self.assertEqual(first.returncode, 0, err)
+        self.assertIn("was moved or removed while this run saves there; it is made anew", err)
 
     def test_a_checkpoint_that_is_read_is_not_removed(self):
         every = ("--set", "checkpoint.every=1", "--set", "checkpoint.keep=1")
