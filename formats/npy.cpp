@@ -1,11 +1,19 @@
 #include "formats/npy.h"
 
+#include <unistd.h>
+
 #include <string>
+
+#include "base/file_behind.h"
+#include "l2l/errors.h"
 
 namespace l2l::formats {
 
 NpyWriter::NpyWriter(const std::filesystem::path& file, std::int64_t rows, std::int64_t columns)
-    : file_(file), columns_(columns) {
+    : name_(file_behind(file)),
+      beside_(name_.string() + ".tmp-" + std::to_string(getpid())),
+      file_(beside_),
+      columns_(columns) {
   constexpr std::size_t kAlignment = 64, kFixed = 10;  // magic, version and length of the header
   std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", " +
                        std::to_string(columns) + "), }";
@@ -17,6 +25,18 @@ NpyWriter::NpyWriter(const std::filesystem::path& file, std::int64_t rows, std::
   text += header;
   file_.write(text);
   begin_ = text.size();
+}
+
+NpyWriter::~NpyWriter() {
+  std::error_code ignored;
+  std::filesystem::remove(beside_, ignored);
+}
+
+void NpyWriter::finish() {
+  file_.finish();
+  std::error_code error;
+  std::filesystem::rename(beside_, name_, error);
+  if (error) throw Error(name_.string() + ": cannot be written: " + error.message());
 }
 
 void NpyWriter::write(std::int64_t row, std::int64_t column, std::span<const float> elements) {

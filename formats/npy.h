@@ -8,18 +8,23 @@
 
 namespace l2l::formats {
 
-// A new file of shape [rows, columns]; elements may come in any order. Thread-bound. Throws Error naming the file.
+// A file of shape [rows, columns]; elements may come in any order. It is another one until it is finished, so that what
+// was there stays where something fails. Thread-bound. Throws Error naming the file.
 class NpyWriter {
  public:
   NpyWriter(const std::filesystem::path& file, std::int64_t rows, std::int64_t columns);
+  ~NpyWriter();
+  NpyWriter(const NpyWriter&) = delete;
+  NpyWriter& operator=(const NpyWriter&) = delete;
 
   // Writes elements from (row, column) on, which lie in that row.
   void write(std::int64_t row, std::int64_t column, std::span<const float> elements);
   // Call when every element is written. Waits until the file is on the disk.
-  void finish() { file_.finish(); }
+  void finish();
 
  private:
-  OutputFile file_;
+  const std::filesystem::path name_, beside_;
+  OutputFile file_;  // at beside_
   std::int64_t columns_;
   Bytes begin_ = 0;  // of the elements
 };

@@ -59,8 +59,9 @@ int main(int argc, char** argv) {
   command.add("OUT", &arguments.target, "the new directory, or GGUF file", {.required = true});
   command.add("--format", &arguments.format, "hf: a Hugging Face directory; gguf: one file for llama.cpp",
               {.one_of = {"hf", "gguf"}});
-  command.add("--type", &arguments.type, "gguf: of the matrices", {.one_of = {"f32", "f16", "bf16", "q8_0"}});
-  command.add("--dtype", &arguments.dtype, "hf: of the weights", {.one_of = {"fp32", "bf16", "fp16"}});
+  command.add("--type", &arguments.type, "gguf: of the matrices (default: f16)",
+              {.one_of = {"f32", "f16", "bf16", "q8_0"}});
+  command.add("--dtype", &arguments.dtype, "hf: of the weights (default: fp32)", {.one_of = {"fp32", "bf16", "fp16"}});
   command.add("--max-shard-size", &arguments.max_shard_size,
               "hf: of a file; a larger model gets several and an index; 0: one file (default: 5GB)");
   command.add("--merge", &arguments.merge,

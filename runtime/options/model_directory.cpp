@@ -30,6 +30,12 @@ std::string advice(const std::filesystem::path& directory, const std::filesystem
 
 std::filesystem::path config_of_model(const std::filesystem::path& directory) {
   std::filesystem::path config = directory / kConfig;
+  if (!is_there(directory)) {
+    throw BadInput(directory.string() +
+                       ": there is no such directory; a model is named by its directory on this machine, which has its "
+                       "config.json, *.safetensors and tokenizer",
+                   of_file(directory.string()));
+  }
   if (is_there(config) || !is_folder(directory)) return config;
   const auto refuse = [&](const std::string& what) {
     throw BadInput(directory.string() + ": has no config.json of a model, but " + what, of_file(directory.string()));

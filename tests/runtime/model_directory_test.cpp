@@ -15,10 +15,13 @@ namespace fs = std::filesystem;
 
 using ::l2l::testing::TemporaryFolder;
 
-TEST(ModelDirectory, AConfigIsNamedWhetherOrNotItIsThere) {
+TEST(ModelDirectory, AConfigIsNamedWhetherOrNotItIsThereButNotItsDirectory) {
   const TemporaryFolder folder;
-  EXPECT_EQ(config_of_model(folder / "none"), folder / "none/config.json");
   EXPECT_EQ(config_of_model(folder.path()), folder / "config.json");
+  EXPECT_NE(::l2l::testing::refusal([&] {
+              config_of_model(folder / "none");
+            }).find("none: there is no such directory; a model is named by its directory on this machine"),
+            std::string::npos);
 }
 
 TEST(ModelDirectory, AnAdapterIsRefusedUnlessAModelIsBesideIt) {

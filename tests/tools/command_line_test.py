@@ -97,7 +97,7 @@ class Help(unittest.TestCase):
         self.assertTrue(self.explanation(text, "--top-p X").endswith("(in [0, 1]; default: 1)"))
         text = self.help("l2l-export")
         self.assertTrue(self.explanation(text, r"--format hf\|gguf").endswith("(default: hf)"))
-        self.assertNotIn("default", self.explanation(text, "--dtype"))  # that of the source
+        self.assertIn("(default: fp32)", self.explanation(text, "--dtype"))
         # stands for the model's own
         self.assertTrue(self.explanation(self.help("l2l-eval"), "--sequence N").endswith("(at least 1)"))
         self.assertIn("with --problem", self.explanation(self.help("l2l-plan"), "--seconds X"))

@@ -351,6 +351,29 @@ steps = 2
                 hub_files.write_safetensors(folder / "model.safetensors", change(tensors))
                 self.assertEqual(self.logits(folder, name), expected)
 
+    def test_the_bias_of_an_untied_encoders_head(self):
+        """transformers computes an untied encoder with the decoder's bias, and has one more that it does not use."""
+        folder, fixture = self.model("bert"), MODELS["bert"]
+        tensors = {n: (s, hub_files.weights("bert", n, s)) for n, s in fixture["shapes"].items()}
+        own, bias = "cls.predictions.decoder.bias", "cls.predictions.bias"
+        shape, values = tensors.pop(bias)
+        tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"]
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(dict(config, tie_word_embeddings=False)))
+
+        def logits(**biases):
+            hub_files.write_safetensors(folder / "model.safetensors", dict(tensors, **biases))
+            return self.logits(folder, "bert")
+
+        expected = logits(**{own: (shape, values)})
+        self.assertEqual(logits(**{bias: (shape, values)}), expected)
+        self.assertEqual(logits(**{own: (shape, values), bias: (shape, [value + 1 for value in values])}), expected)
+        self.assertNotEqual(logits(**{own: (shape, [value + 1 for value in values]), bias: (shape, values)}), expected)
+        run(TOOLS / "l2l-export", folder, self.work / "untied", "--quiet")
+        header = (self.work / "untied/model.safetensors").read_bytes()
+        self.assertIn(own.encode(), header)
+        self.assertNotIn(bias.encode(), header)
+
     def plan(self, folder, *more):
         return json.loads(run(TOOLS / "l2l-plan", folder, *more).stdout)
 

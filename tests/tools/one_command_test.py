@@ -105,6 +105,10 @@ class OneCommandTest(unittest.TestCase):
         kept = json.loads(kept.stdout.splitlines()[-1])
         self.assertEqual(kept["metrics"]["accuracy"], 1.0)
         self.assertLess(kept["validation_loss"], 0.4)
+        spelled = self.train(*still, model=self.renamed(tuned, "spelled", ["GOOD", "BAD"]), output="spelled")
+        self.assertEqual(self.chosen("model.label_names", spelled), '["good", "bad"]  as the directory\'s head has them')
+        self.assertIsNone(self.chosen("model.new_head", spelled))
+        self.assertEqual(json.loads(spelled.stdout.splitlines()[-1])["metrics"]["accuracy"], 1.0)
         # Control: the same rows by names that say nothing are what the order was before.
         moved = self.train(*still, model=self.renamed(tuned, "unnamed", ["LABEL_0", "LABEL_1"]), output="moved")
         self.assertEqual(self.chosen("model.label_names", moved), '["bad", "good"]  as the rows name them')
@@ -125,6 +129,29 @@ class OneCommandTest(unittest.TestCase):
             path.write_text(path.read_text().replace('"good"', '"Fine"').replace('"bad"', '"Poor"'))
         other = again(["Fine", "Poor"])  # other names for the same classes
         self.assertEqual(json.loads(other.stdout.splitlines()[-1])["metrics"]["accuracy"], 1.0)
+
+    def test_a_checkpoint_is_read_with_its_own_tokenizer(self):
+        model = self.path / "copy"
+        model.mkdir()
+        for file in MODEL.iterdir():
+            if file.suffix == ".safetensors":
+                (model / file.name).symlink_to(file)
+            else:
+                shutil.copy(file, model / file.name)
+        self.chosen("", self.train("--set", "run.steps=2", model=model))
+        def loss():
+            done = self.run_tool("out/checkpoints", "--data", self.rows, name="l2l-eval")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout.splitlines()[-1])["loss"]
+        before = loss()
+        tokenizer = json.loads((model / "tokenizer.json").read_text())
+        vocabulary = tokenizer["model"]["vocab"]
+        vocabulary["film"], vocabulary["mess"] = vocabulary["mess"], vocabulary["film"]
+        (model / "tokenizer.json").write_text(json.dumps(tokenizer))
+        self.assertEqual(loss(), before)
+        # Control: with the tokenizer that is there now.
+        done = self.run_tool("out/checkpoints", "--data", self.rows, "--set", f"data.tokenizer={model}", name="l2l-eval")
+        self.assertNotEqual(json.loads(done.stdout.splitlines()[-1])["loss"], before)
 
     def test_classes_that_a_classifier_has_not_get_a_new_head(self):
         few = self.path / "few.jsonl"
@@ -179,6 +206,13 @@ class OneCommandTest(unittest.TestCase):
         self.assertEqual(self.chosen("model.sequence", done), "56  holds the longest of the first 24 rows, of 56 tokens on average")
         self.assertNotIn("longer than model.sequence", done.stderr)
 
+    def test_what_is_cut_and_what_is_not_read_is_said(self):
+        rows = [{"text": "film " * 700, "label": i % 2, "source": "here"} for i in range(40)]
+        self.rows.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        done = self.train("--set", "run.steps=1", "--set", "batch.minibatch=2")
+        self.assertEqual(self.chosen("model.sequence", done), "512  40 of the first 40 rows are longer, of 702 tokens on average")
+        self.assertIn('held out for validation; not read: ["source"]', done.stderr)
+
     def refuse(self, says, *more, **named):
         done = self.train(*more, **named)
         self.assertEqual(done.returncode, 2, done.stderr)
@@ -202,6 +236,15 @@ class OneCommandTest(unittest.TestCase):
         self.refuse("model.sequence", "--set", "model.sequence=100000")
         self.refuse("cannot be", data=self.path / "none.jsonl")
         self.refuse("config.json", model=self.path)
+        bad.write_text("".join(json.dumps({"text": "x", "labels": i % 2}) + "\n" for i in range(40)))
+        self.refuse('has "labels" beside "text"; what is learned of a text is its "label"', data=bad)
+        # Of the weights: what only a run finds.
+        for name in ("config.json", "tokenizer.json", "vocab.txt", "tokenizer_config.json"):
+            if (MODEL / name).exists():
+                (self.path / "cache").mkdir(exist_ok=True)
+                shutil.copy(MODEL / name, self.path / "cache" / name)
+        (self.path / "cache/model.safetensors").write_bytes((MODEL / "model.safetensors").read_bytes()[:-1000])
+        self.refuse("model.safetensors", model=self.path / "cache")
         # Of the rows: what only the plan finds.
         bad.write_text("".join(json.dumps({"text": "" if i == 7 else 5 if i == 9 else "x", "label": i % 2}) + "\n" for i in range(40)))
         self.refuse('bad.jsonl: line 10: "text" is not a string', data=bad)

@@ -350,6 +350,9 @@ class OperatorTest(unittest.TestCase):
             self.assertEqual(done.returncode, status, done.stderr)
             return done.stderr
 
+        (self.path / "kept.npy").write_bytes(b"\x93NUMPY, of an evaluation before")
+        evaluate("--pooled", "kept.npy", status=2)  # there is no pooler
+        self.assertEqual((self.path / "kept.npy").read_bytes(), b"\x93NUMPY, of an evaluation before")
         evaluate("--logits", "l.npy", "--hidden", "h.npy")
         evaluate("--logits", "h.npy", "--hidden", "l.npy")
         for option in ("--logits", "--hidden"):

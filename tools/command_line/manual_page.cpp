@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 #include "l2l/version.h"
 #include "tools/command_line/description.h"
@@ -60,6 +61,11 @@ std::string examples(const std::vector<ExampleDescription>& examples) {
   return ".SH EXAMPLES\n" + text;
 }
 
+bool has_option(const CommandDescription& command, std::string_view name) {
+  return std::ranges::any_of(command.arguments,
+                             [&](const ArgumentDescription& argument) { return argument.name == name; });
+}
+
 }  // namespace
 
 std::string manual_page(const CommandDescription& command) {
@@ -72,7 +78,10 @@ std::string manual_page(const CommandDescription& command) {
          ".SH SYNOPSIS\n" + escaped(usage_of(command)) + "\n" +                      //
          ".SH OPTIONS\n" + entries(command.arguments) + subcommands(command.subcommands) + examples(command.examples) +
          ".SH EXIT STATUS\n" + entry("0", "success") + entry("1", "failed while running") +
-         entry("2", "bad input: usage, config, data, or what does not fit; nothing was changed");
+         entry("2", "bad input: usage, config, data, or what does not fit; nothing was changed") +
+         (has_option(command, "--must-finish")
+              ? entry("130", "with --must-finish: the run is saved, but ended before its last step")
+              : "");
 }
 
 }  // namespace l2l::tools

@@ -49,6 +49,8 @@ TEST(AdapterConfig, ThatAsksForWhatIsNotBuiltIsRefusedByName) {
       {R"({"layers_to_transform": [1]})", "layers_to_transform"},
       {R"({"exclude_modules": "k_proj"})", "exclude_modules"},
       {R"({"target_modules": ".*_proj"})", "target_modules"},
+      {R"({"init_lora_weights": "pissa_niter_4"})", "init_lora_weights: is \"pissa_niter_4\", which takes a part"},
+      {R"({"init_lora_weights": "olora"})", "path_initial_model_for_weight_conversion"},
       {R"({"target_modules": [1]})", "target_modules"},
       {R"({"r": 0})", "r"},
       {R"({"r": 99999999999})", "r"},
@@ -58,6 +60,12 @@ TEST(AdapterConfig, ThatAsksForWhatIsNotBuiltIsRefusedByName) {
       {R"({)", "adapter_config.json"},
   };
   for (const auto& [text, part] : kBad) EXPECT_NE(refused(text).find(part), std::string::npos) << text << refused(text);
+}
+
+TEST(AdapterConfig, BeginningsThatLeaveTheBaseAreTaken) {
+  for (const char* const initial : {"true", "false", "\"gaussian\"", "\"eva\""}) {
+    EXPECT_EQ(read_adapter(R"({"init_lora_weights": )" + std::string(initial) + "}").rank, 8) << initial;
+  }
 }
 
 TEST(AdapterConfig, IsWrittenAsItIsRead) {

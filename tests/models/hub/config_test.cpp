@@ -134,6 +134,26 @@ TEST(HubConfig, LayersOfTwoKindsAreAPeriod) {
   EXPECT_EQ(given.layer_types, (std::vector<std::string>{"full_attention", "sliding_attention"}));
 }
 
+TEST(HubConfig, LayersOfAMistralModelSlideAsTheirListSays) {
+  const ModelOptions mixed =
+      read(R"({"model_type": "mistral", "num_hidden_layers": 2, "sliding_window": 5, "layer_types":
+      ["full_attention", "sliding_attention"]})");
+  EXPECT_EQ(mixed.layer_types, (std::vector<std::string>{"full_attention", "sliding_attention"}));
+  EXPECT_EQ(parse_json(hub_config(mixed, ""))["layer_types"].size(), 2u);
+  const ModelOptions all = read(R"({"model_type": "mistral", "num_hidden_layers": 2, "sliding_window": 5})");
+  EXPECT_FALSE(parse_json(hub_config(all, "")).contains("layer_types"));
+}
+
+// Of "num_labels" beside "id2label", transformers takes the former.
+TEST(HubConfig, TheNumberOfClassesIsThatOfTheirNames) {
+  ModelOptions model;
+  model.architecture = "bert";
+  model.sequence = 32;
+  model.head = "classification";
+  model.labels = 3;
+  EXPECT_FALSE(parse_json(hub_config(model, R"({"num_labels": 2})")).contains("num_labels"));
+}
+
 TEST(HubConfig, WhatIsNotBuiltIsRefused) {
   const auto llama = [](const std::string& more) { return R"({"model_type": "llama", )" + more + "}"; };
   EXPECT_REFUSES(R"({"model_type": "mixtral"})", "model_type: \"mixtral\" is not built; built are gpt2");
@@ -166,6 +186,14 @@ TEST(HubConfig, WhatIsNotBuiltIsRefused) {
                  "use_bidirectional_attention");
   EXPECT_REFUSES(R"({"model_type": "gemma2", "num_hidden_layers": 2, "layer_types": ["full_attention"]})",
                  "layer_types: has 1 entries for 2 layers");
+  EXPECT_REFUSES(R"({"model_type": "gemma3_text", "attn_logit_softcapping": 50})",
+                 "attn_logit_softcapping: transformers computes a gemma3 model without it");
+  EXPECT_REFUSES(R"({"model_type": "bert", "classifier_dropout": 0.5})",
+                 "classifier_dropout: is another than hidden_dropout_prob");
+  EXPECT_EQ(refusal(R"({"model_type": "bert", "classifier_dropout": null})"), "(accepted)");
+  EXPECT_REFUSES(R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"],
+                     "problem_type": "multi_label_classification"})",
+                 "problem_type: several classes for one text are not built");
   EXPECT_REFUSES("[]", "is not a JSON object");
   EXPECT_EQ(refusal(llama(R"("hidden_size": 4096.0)")), "(accepted)");
 }
