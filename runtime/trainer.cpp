@@ -82,6 +82,7 @@ Trainer::Implementation::Implementation(const Options& options, const Measuring&
   count_memory();
   runtime::check_limits(plan, contract, runtime::Advice::planned);
   runtime::check_process_limits(plan, contract);
+  static_cast<void>(hang_limits(/*visit=*/std::nullopt));  // refuses L2L_HANG_SECONDS that are no number
   const RoleScope text(MemoryRole::text);
   const runtime::DatasetSettings settings = runtime::dataset_settings(plan.options);
   train = runtime::training_samples(plan.options, settings);

@@ -7,6 +7,7 @@
 
 #include "core/bytes.h"
 #include "l2l/errors.h"
+#include "text/utf8.h"
 
 namespace l2l::runtime {
 
@@ -52,9 +53,10 @@ std::string real_to_toml(double value) {
   return text.find_first_of(".einf") == std::string::npos ? text + ".0" : text;
 }
 
+// Whether a config file, which is TOML, can have it.
 bool printable(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
+  const auto shows = [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; };
+  return std::ranges::all_of(text, shows) && text::valid_prefix(text) == text.size();
 }
 
 // Integers count as numbers: `max_norm = 1`.
@@ -72,28 +74,29 @@ std::string_view table_name() {
 
 std::string expectation(const Field& field) {
   return std::visit(
-      Overloaded{[](const IntegerField& f) {
-                   return (f.may_be_auto ? "\"auto\" or an integer from " : "an integer from ") +
-                          std::to_string(f.least) + " to " + std::to_string(f.most);
-                 },
-                 [](const UnsignedField& f) {
-                   return f.is_size ? "a size such as \"8GiB\", \"500MB\" or plain bytes, below 2^63"
-                                    : "an integer from 0 to " + std::to_string(kMostUnsigned);
-                 },
-                 [](const RealField& f) {
-                   return (f.may_be_dynamic ? "\"dynamic\", 0 (the same) or a number in " : "a number in ") +
-                          f.range.to_string();
-                 },
-                 [](const PairField& f) { return "an array of two numbers in " + f.range.to_string(); },
-                 [](const BooleanField&) { return std::string("true or false"); },
-                 [](const TextField& f) { return f.choices.empty() ? "a string" : "one of " + quote_all(f.choices); },
-                 [](const TextsField&) {
-                   return std::string("an array of strings without control characters, such as [\"one\", \"two\"]");
-                 },
-                 []<typename Row>(const TablesField<Row>&) {
-                   return "tables, each [[" + std::string(table_name<Row>()) + "]]";
-                 },
-                 [](const PathField&) { return std::string("a path as a string without control characters"); }},
+      Overloaded{
+          [](const IntegerField& f) {
+            return (f.may_be_auto ? "\"auto\" or an integer from " : "an integer from ") + std::to_string(f.least) +
+                   " to " + std::to_string(f.most);
+          },
+          [](const UnsignedField& f) {
+            return f.is_size ? "a size such as \"8GiB\", \"500MB\" or plain bytes, below 2^63"
+                             : "an integer from 0 to " + std::to_string(kMostUnsigned);
+          },
+          [](const RealField& f) {
+            return (f.may_be_dynamic ? "\"dynamic\", 0 (the same) or a number in " : "a number in ") +
+                   f.range.to_string();
+          },
+          [](const PairField& f) { return "an array of two numbers in " + f.range.to_string(); },
+          [](const BooleanField&) { return std::string("true or false"); },
+          [](const TextField& f) { return f.choices.empty() ? "a string" : "one of " + quote_all(f.choices); },
+          [](const TextsField&) {
+            return std::string("an array of strings in UTF-8 without control characters, such as [\"one\", \"two\"]");
+          },
+          []<typename Row>(const TablesField<Row>&) {
+            return "tables, each [[" + std::string(table_name<Row>()) + "]]";
+          },
+          [](const PathField&) { return std::string("a path as a string in UTF-8 without control characters"); }},
       field);
 }
 

@@ -131,7 +131,8 @@ TEST(Options, SaysWhatWasExpectedAndFound) {
   EXPECT_SAYS(refusal("run.steps=1979-05-27"), "found a date or time");
   EXPECT_SAYS(refusal("model.layers.x=1"), "unknown key model.layers.x");
   EXPECT_SAYS(load_refusal("[model]\nlayers.x = 1\n"), "found a table");
-  EXPECT_SAYS(load_refusal("[data]\n\ntrain = [\"a\\u0000b\"]\n"), "run.toml:3: expected an array of strings without");
+  EXPECT_SAYS(load_refusal("[data]\n\ntrain = [\"a\\u0000b\"]\n"),
+              "run.toml:3: expected an array of strings in UTF-8 without");
   EXPECT_SAYS(load_refusal("[model]\nlayers = -1\n"), "model.layers in ");
   EXPECT_SAYS(load_refusal("[model]\nlayers = -1\n"), "run.toml:2: expected an integer from 1");
 }
@@ -525,6 +526,15 @@ TEST(ValidateOptions, ChecksRangesOfFieldsThatWereSetInCode) {
   options = {};
   options.transfer.link_bandwidth = 1;
   EXPECT_SAYS(bad_input([&] { validate_options(options); }), "transfer.link_bandwidth = 1 is in bytes per second");
+}
+
+// Or the config that a run keeps could not be read again.
+TEST(ValidateOptions, TextsAreUtf8) {
+  Options options;
+  options.checkpoint.directory = "caf\xc3\xa9";
+  EXPECT_NO_THROW(validate_options(options));
+  options.checkpoint.directory = "caf\xe9";
+  EXPECT_SAYS(bad_input([&] { validate_options(options); }), "expected a path as a string in UTF-8");
 }
 
 TEST(ValidateOptions, ErrorsSayWhatTheyAreAbout) {
