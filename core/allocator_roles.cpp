@@ -58,10 +58,10 @@ class Jemalloc {
  private:
   // Pages that hold nothing go back to the system at once: what is staged is large, and it is not for long.
   void keep_nothing_free(unsigned int arena) const {
-    std::ptrdiff_t never = 0;
+    std::ptrdiff_t at_once = 0;
     for (const char* const kind : {"dirty", "muzzy"}) {
       const std::string name = "arena." + std::to_string(arena) + "." + kind + "_decay_ms";
-      control_(name.c_str(), nullptr, nullptr, &never, sizeof never);
+      control_(name.c_str(), nullptr, nullptr, &at_once, sizeof at_once);
     }
   }
 

@@ -1,5 +1,7 @@
 #include "core/trace.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <utility>
 
@@ -88,7 +90,7 @@ void Trace::write(const std::string& file) const {
   }
   out << "\n]}\n";
   out.close();
-  if (!out) throw Error("cannot write the trace to " + file + ": check that the folder exists and has space");
+  if (!out) throw Error("the trace cannot be written to " + file + ": " + std::strerror(errno));
 }
 
 }  // namespace l2l

@@ -4,7 +4,9 @@
 
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 
 #include "core/host_name.h"
 #include "l2l/errors.h"
@@ -102,7 +104,9 @@ void EventFile::add(std::int64_t step, const std::vector<std::pair<std::string, 
 }
 
 void EventFile::write(const std::string& message) {
-  if (!(file_ << event_record(message) << std::flush)) throw Error(path_.string() + ": cannot be written");
+  if (!(file_ << event_record(message) << std::flush)) {
+    throw Error(path_.string() + ": cannot be written: " + std::strerror(errno));
+  }
 }
 
 }  // namespace l2l::formats

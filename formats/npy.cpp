@@ -11,8 +11,8 @@ namespace l2l::formats {
 
 NpyWriter::NpyWriter(const std::filesystem::path& file, std::int64_t rows, std::int64_t columns)
     : name_(file_behind(file)),
-      beside_(name_.string() + ".tmp-" + std::to_string(getpid())),
-      file_(beside_),
+      beside_{name_.string() + ".tmp-" + std::to_string(getpid())},
+      file_(beside_.path),
       columns_(columns) {
   constexpr std::size_t kAlignment = 64, kFixed = 10;  // magic, version and length of the header
   std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", " +
@@ -27,15 +27,15 @@ NpyWriter::NpyWriter(const std::filesystem::path& file, std::int64_t rows, std::
   begin_ = text.size();
 }
 
-NpyWriter::~NpyWriter() {
+NpyWriter::Temporary::~Temporary() {
   std::error_code ignored;
-  std::filesystem::remove(beside_, ignored);
+  std::filesystem::remove(path, ignored);
 }
 
 void NpyWriter::finish() {
   file_.finish();
   std::error_code error;
-  std::filesystem::rename(beside_, name_, error);
+  std::filesystem::rename(beside_.path, name_, error);
   if (error) throw Error(name_.string() + ": cannot be written: " + error.message());
 }
 

@@ -13,9 +13,6 @@ namespace l2l::formats {
 class NpyWriter {
  public:
   NpyWriter(const std::filesystem::path& file, std::int64_t rows, std::int64_t columns);
-  ~NpyWriter();
-  NpyWriter(const NpyWriter&) = delete;
-  NpyWriter& operator=(const NpyWriter&) = delete;
 
   // Writes elements from (row, column) on, which lie in that row.
   void write(std::int64_t row, std::int64_t column, std::span<const float> elements);
@@ -23,7 +20,14 @@ class NpyWriter {
   void finish();
 
  private:
-  const std::filesystem::path name_, beside_;
+  // Removed with this object where it has not been renamed.
+  struct Temporary {
+    std::filesystem::path path;
+    ~Temporary();
+  };
+
+  const std::filesystem::path name_;
+  const Temporary beside_;
   OutputFile file_;  // at beside_
   std::int64_t columns_;
   Bytes begin_ = 0;  // of the elements

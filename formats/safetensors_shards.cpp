@@ -44,8 +44,10 @@ bool is_here(const std::filesystem::path& path) {
         (directory / name).string() +
         ": PyTorch's pickles run code when they are read, so they are not; this writes model.safetensors beside them: "
         "python3 -c \"import pathlib, sys, torch, safetensors.torch as s; d = pathlib.Path(sys.argv[1]); "
-        "s.save_file({name: tensor.clone() for file in sorted(d.glob('pytorch_model*.bin')) for name, tensor "
-        "in torch.load(file, map_location='cpu', weights_only=True).items()}, d / 'model.safetensors')\" '" +
+        "s.save_file({name: tensor.clone().contiguous() for file in sorted(d.glob('pytorch_model*.bin')) for name, "
+        "tensor "
+        "in torch.load(file, map_location='cpu', weights_only=True).items()}, d / 'model.safetensors', {'format': "
+        "'pt'})\" '" +
         directory.string() + "'");
   }
   throw BadInput(directory.string() + ": has no weights: neither " + kSingle + " nor " + kIndexName + " is there");

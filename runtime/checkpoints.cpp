@@ -15,13 +15,20 @@
 namespace l2l {
 namespace {
 
-// Whether the tokenizer there is no longer the one that the checkpoint carries along.
-bool is_another_tokenizer(const std::filesystem::path& tokenizer, const std::filesystem::path& carried) {
+// Whether that is a tokenizer whose files have this hash.
+bool is_tokenizer(const std::filesystem::path& path, std::uint64_t hash) {
   try {
-    return !is_there(tokenizer) || text::hash_of(tokenizer) != text::hash_of(carried);
-  } catch (const BadInput&) {  // none is there any more
-    return true;
+    return is_there(path) && text::hash_of(path) == hash;
+  } catch (const BadInput&) {  // none is there
+    return false;
   }
+}
+
+// Where the tokenizer is by now that the run had as `named`; `hash`: 0 where the checkpoint does not say.
+std::string find_tokenizer(const std::string& named, std::uint64_t hash, const std::filesystem::path& checkpoint) {
+  if (named == DataOptions().tokenizer || !text::has_tokenizer(checkpoint)) return named;
+  if (hash == 0) return is_there(named) ? named : checkpoint.string();
+  return is_tokenizer(checkpoint, hash) && !is_tokenizer(named, hash) ? checkpoint.string() : named;
 }
 
 }  // namespace
@@ -34,13 +41,9 @@ bool has_checkpoint(const std::filesystem::path& directory) {
 
 Options checkpoint_options(const std::filesystem::path& directory) {
   const std::filesystem::path folder = eps::find_checkpoint(eps::checkpoints_directory(directory));
-  Options options =
-      parse_options(eps::read_manifest(folder).state.config, (folder / eps::kManifestName).string() + " (config)");
-  // A tokenizer that has gone or changed since is carried along in the checkpoint.
-  if (options.data.tokenizer != DataOptions().tokenizer && text::has_tokenizer(folder) &&
-      is_another_tokenizer(options.data.tokenizer, folder)) {
-    options.data.tokenizer = folder.string();
-  }
+  const eps::RunState state = eps::read_manifest(folder).state;
+  Options options = parse_options(state.config, (folder / eps::kManifestName).string() + " (config)");
+  options.data.tokenizer = find_tokenizer(options.data.tokenizer, state.tokenizer_hash, folder);
   return options;
 }
 

@@ -2,7 +2,6 @@
 
 #include "core/files.h"
 #include "core/log.h"
-#include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
 #include "models/hub/config.h"
 #include "text/tokenizer_files.h"
@@ -37,18 +36,18 @@ std::string read_text(const std::filesystem::path& path) {
   }
 }
 
-// Whether the tokenizer in that directory is the run's. A checkpoint carries the run's along.
-bool has_tokenizer_of_run(const std::filesystem::path& from, const std::string& tokenizer) {
+// Whether the tokenizer in that directory is the run's, or lies beside it.
+bool has_tokenizer_of_run(const std::filesystem::path& from, const std::string& tokenizer, std::uint64_t hash) {
   if (from.empty() || !text::has_tokenizer(from)) return false;
-  if (tokenizer == DataOptions().tokenizer || is_there(from / eps::kManifestName) || !is_there(tokenizer)) return true;
   std::error_code ignored;
-  return std::filesystem::equivalent(from, tokenizer, ignored) || text::hash_of(from) == text::hash_of(tokenizer);
+  return text::hash_of(from) == hash ||
+         std::filesystem::equivalent(from, std::filesystem::path(tokenizer).parent_path(), ignored);
 }
 
 }  // namespace
 
 eps::Companions hub_companions(const ModelOptions& model, const std::filesystem::path& from,
-                               const std::string& tokenizer) {
+                               const std::string& tokenizer, std::uint64_t hash) {
   eps::Companions companions;
   std::string original;
   if (!from.empty()) {
@@ -60,8 +59,12 @@ eps::Companions hub_companions(const ModelOptions& model, const std::filesystem:
       if (is_there(folder / name)) companions.copies.push_back(folder / name);
     }
   };
-  if (tokenizer == DataOptions().tokenizer || has_tokenizer_of_run(from, tokenizer)) {
+  if (tokenizer == DataOptions().tokenizer) {
     if (!from.empty()) copy_tokenizer(from);
+  } else if (has_tokenizer_of_run(from, tokenizer, hash)) {
+    copy_tokenizer(from);
+  } else if (!is_there(tokenizer)) {
+    log(LogLevel::warning, "data.tokenizer = \"" + tokenizer + "\" has gone; the checkpoint is written without it");
   } else if (is_folder(tokenizer)) {
     copy_tokenizer(tokenizer);
   } else {

@@ -23,6 +23,7 @@
 #include "runtime/resume.h"
 #include "runtime/trainer_implementation.h"
 #include "runtime/tuning/kept_kernels.h"
+#include "text/tokenizer.h"
 
 namespace l2l {
 
@@ -89,6 +90,8 @@ Trainer::Implementation::Implementation(const Options& options, const Measuring&
   validation = runtime::validation_samples(plan.options, settings);
   if (plan.options.mismatched) mismatched = runtime::make_samples(*plan.options.mismatched, settings);
   if (train) data_hash = train->hash();
+  const std::string& tokenizer = plan.options.data.tokenizer;
+  if (tokenizer != DataOptions().tokenizer && is_there(tokenizer)) tokenizer_hash = text::hash_of(tokenizer);
   if (validation) run.validation_hash = validation->hash();
   list = plan.model.exchange.initial;
   if (plan.model.exchange.most == 0) list.clear();
@@ -225,8 +228,8 @@ StepPrediction Trainer::Implementation::predict(runtime::MeasuringSession* sessi
 
 models::HubWeights Trainer::Implementation::open_weights() const {
   const RoleScope staging(MemoryRole::staging);
-  return {plan.options.weights, plan.options.model, plan.model.layout, plan.options.new_head,
-          plan.options.lora.adapter};
+  return {plan.options.weights,  plan.options.model,        plan.model.layout,
+          plan.options.new_head, plan.options.lora.adapter, /*saves=*/plan.options.data.has_training()};
 }
 
 std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const LoadProgress& loading) {

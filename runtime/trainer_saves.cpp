@@ -180,7 +180,7 @@ void Trainer::claim_checkpoint_directory() {
 
 void Trainer::prune_checkpoints(const std::filesystem::path& newest) {
   if (options().checkpoint.directory.empty()) return;
-  claim_checkpoint_directory();
+  if (!implementation_->claimed) claim_checkpoint_directory();
   if (!implementation_->writes()) return;
   eps::prune(options().checkpoint.directory, newest, static_cast<int>(options().checkpoint.keep));
 }
@@ -191,14 +191,15 @@ void Trainer::start_save() {
   if (checkpoint.directory.empty()) {
     throw BadInput("checkpoint.directory: not set; nowhere to save to", of_key("checkpoint.directory"));
   }
+  finish_save();
   claim_checkpoint_directory();
   self.running();
-  finish_save();
   Options options = self.plan.options;
   options.lora.adapter.clear();  // what it brought is in the checkpoint
   options.device.threads = self.device_threads;
   options.eps.threads = self.eps_threads;
   eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(options), self.data_hash};
+  state.tokenizer_hash = self.tokenizer_hash;
   state.base_hash = self.base_hash;
   state.without_frozen = self.base_hash != 0 && options.lora.rank > 0;
   state.list = self.list;
@@ -210,8 +211,8 @@ void Trainer::start_save() {
     state.loss_scale = static_cast<std::uint64_t>(scaler.scale());
     state.good_steps = scaler.good_steps();
   }
-  eps::Companions companions =
-      runtime::hub_companions(self.plan.options.model, self.companions_from, self.plan.options.data.tokenizer);
+  eps::Companions companions = runtime::hub_companions(self.plan.options.model, self.companions_from,
+                                                       self.plan.options.data.tokenizer, self.tokenizer_hash);
   // No model that other programs could load.
   if (state.without_frozen || !options.model.blocks.empty()) companions.texts.erase("config.json");
   self.checkpoints->start(checkpoint.directory, state, static_cast<int>(checkpoint.keep), companions);

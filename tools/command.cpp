@@ -317,7 +317,7 @@ int Command::run(int argc, char** argv) {
     if (status == kSuccess && !std::cout.flush()) throw Error("standard output cannot be written");
     return status;
   } catch (const CLI::ParseError& error) {
-    std::cerr << app_->get_name() << ": " << refusal(error.what()) << "\n";
+    write_message(app_->get_name() + ": " + refusal(error.what()) + "\n");
     return kBadInput;
   } catch (const BadInput& error) {
     return fail(kBadInput, error.what());

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <optional>
 #include <sstream>
 
@@ -114,7 +113,9 @@ int run(const TrainArguments& given, Trainer& trainer, Session& session) {
     return run_alone(arguments_of(given, trainer), trainer, session);
   } catch (const Error& error) {  // which may be of this rank alone, and then ends all before anybody could tell it
     const bool told = error.code() == ErrorCode::bad_input && trainer.rank() > 0;  // by the first, too
-    if (!told && !trainer.ended_together()) std::cerr << "rank " << trainer.rank() << ": " << error.what() << std::endl;
+    if (!told && !trainer.ended_together()) {
+      write_message("rank " + std::to_string(trainer.rank()) + ": " + error.what() + "\n");
+    }
     throw;
   }
 }
@@ -156,11 +157,12 @@ int train_chosen(const TrainArguments& arguments, Session& session) {
   const fs::path output = arguments.output;
   std::error_code ignored;
   const bool was_there = fs::exists(output, ignored);
-  // A run that is refused leaves the folder as it was.
+  // A run that is refused leaves the folder as it was, which was empty or not there.
   const auto leave = [&] {
-    for (const char* const name : {"config.toml", "data", "metrics.jsonl", "run.json"})
+    for (const char* const name : {"config.toml", "data", "metrics.jsonl", "run.json", "report.html"}) {
       fs::remove_all(output / name, ignored);
-    fs::remove(output / "checkpoints" / ".lock", ignored);
+    }
+    fs::remove(output / "checkpoints/.lock", ignored);
     fs::remove(output / "checkpoints", ignored);
     if (!was_there) fs::remove(output, ignored);
   };
@@ -184,10 +186,10 @@ int train_chosen(const TrainArguments& arguments, Session& session) {
   }
   try {
     return run(arguments, *trainer, session);
-  } catch (...) {
-    const bool refused = trainer->completed_steps() == 0 && !has_checkpoint(output / "checkpoints");
+  } catch (const BadInput&) {
+    const bool made_nothing = trainer->completed_steps() == 0;  // nor is there a checkpoint of an earlier run
     trainer.reset();
-    if (refused) leave();
+    if (made_nothing) leave();
     throw;
   }
 }

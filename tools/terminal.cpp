@@ -1,21 +1,23 @@
 #include "tools/terminal.h"
 
-#include <poll.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <climits>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
 #include <string_view>
+#include <thread>
 
 namespace l2l::tools {
 namespace {
 
 constexpr int kUnknown = 80, kMost = 10000;
-constexpr int kPatience = 2000;  // ms
 
 // As the terminal says; 0 where it does not, or where this is none.
 int columns_of(int descriptor) {
@@ -31,6 +33,41 @@ std::string join(const std::vector<LinePart>& parts) {
   }
   return line;
 }
+
+// Writes without waiting for longer than kPatience, and once it has waited so long, not at all until all goes well
+// again.
+class Messages {
+ public:
+  void write(std::string_view text) {
+    const auto give_up = std::chrono::steady_clock::now() + (held_ ? std::chrono::milliseconds(0) : kPatience);
+    held_ = false;
+    while (!text.empty() && !held_) {
+      const ssize_t written = ::write(descriptor_, text.data(), text.size());
+      if (written > 0) {
+        text.remove_prefix(static_cast<std::size_t>(written));
+      } else if (errno == EAGAIN) {
+        held_ = std::chrono::steady_clock::now() >= give_up;
+        if (!held_) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      } else if (errno != EINTR) {
+        return;
+      }
+    }
+  }
+
+ private:
+  // Standard error opened again where it may make a writer wait, so that this is not asked of whoever shares it.
+  static int open_unblocking() {
+    struct stat status {};
+    const bool known = fstat(STDERR_FILENO, &status) == 0;
+    if (!known || (!S_ISFIFO(status.st_mode) && isatty(STDERR_FILENO) == 0)) return STDERR_FILENO;
+    const int opened = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    return opened >= 0 ? opened : STDERR_FILENO;
+  }
+
+  static constexpr std::chrono::milliseconds kPatience{2000};
+  const int descriptor_ = open_unblocking();
+  bool held_ = false;
+};
 
 }  // namespace
 
@@ -65,16 +102,10 @@ std::string fit(std::vector<LinePart> parts, int columns) {
 }
 
 void write_message(std::string_view text) {
-  static std::atomic<bool> held = false;
-  while (!text.empty()) {
-    pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
-    held = poll(&out, 1, held ? 0 : kPatience) == 0;
-    if (held) return;
-    // A pipe that can be written to has room for that much.
-    const ssize_t written = write(STDERR_FILENO, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
-    if (written <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
+  static std::mutex mutex;
+  static Messages messages;
+  const std::lock_guard lock(mutex);
+  messages.write(text);
 }
 
 void rewrite_line(const std::string& line) { write_message("\r" + line + "\033[K"); }

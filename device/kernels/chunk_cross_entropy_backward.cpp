@@ -25,6 +25,8 @@ class ChunkCrossEntropyBackward final : public Kernel {
     return cutter.used() + pass_.product_workspace(threads);
   }
 
+  void prepare(int threads) override { pass_.prepare(threads); }
+
   void run(Operands operands, std::byte* base, const LaunchParameters& parameters, Workers& workers) const override {
     WorkspaceCutter cutter(base);
     const auto buffers = pass_.take(cutter);

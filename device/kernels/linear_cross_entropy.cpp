@@ -16,6 +16,8 @@ class LinearCrossEntropy final : public Kernel {
     return cutter.used() + pass_.product_workspace(threads);
   }
 
+  void prepare(int threads) override { pass_.prepare(threads); }
+
   void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     WorkspaceCutter cutter(workspace);
     const SoftmaxPass::Buffers buffers = pass_.take(cutter);

@@ -23,6 +23,8 @@ class LinearCrossEntropyBackward final : public Kernel {
     return Workspace(*this, nullptr).used + pass_.product_workspace(threads);
   }
 
+  void prepare(int threads) override { pass_.prepare(threads); }
+
   void run(Operands operands, std::byte* base, const LaunchParameters& parameters, Workers& workers) const override {
     const Workspace workspace(*this, base);
     std::byte* const products = base + workspace.used;

@@ -72,8 +72,8 @@ dnnl::matmul::primitive_desc describe(const MatmulShape& shape, std::int64_t row
 #endif
 }
 
-// The primitive of tiles of so many rows, with sets of memory objects, whose handles are set before each run: of each
-// tile, or of each worker where tiles are more.
+// The primitive of tiles of so many rows, with sets of memory objects, whose handles are set before each run: one set
+// per tile, or per worker where there are more tiles than workers.
 class Tile {
  public:
   Tile(const MatmulShape& shape, std::int64_t rows, const dnnl::engine& engine)

@@ -72,6 +72,7 @@ class SoftmaxPass {
   };
   Buffers take(WorkspaceCutter& cutter) const;
   Bytes product_workspace(int threads) const { return product_.workspace(threads); }
+  void prepare(int threads) { product_.prepare(threads); }  // as Kernel::prepare(), and so of GradientPass
   const LogitPanels& panels() const { return panels_; }
   float softcap() const { return softcap_; }
   bool has_bias() const { return bias_; }
@@ -120,6 +121,11 @@ class GradientPass {
   };
   Buffers take(WorkspaceCutter& cutter) const;
   Bytes product_workspace(int threads) const;
+  void prepare(int threads) {
+    softmax_.prepare(threads);
+    dx_.prepare(threads);
+    dtable_.prepare(threads);
+  }
   const SoftmaxPass& softmax() const { return softmax_; }
 
   struct Gradients {

@@ -21,6 +21,8 @@ class SoftmaxStatistics final : public Kernel {
     return cutter.used() + pass_.product_workspace(threads);
   }
 
+  void prepare(int threads) override { pass_.prepare(threads); }
+
   void run(Operands operands, std::byte* workspace, const LaunchParameters& parameters,
            Workers& workers) const override {
     WorkspaceCutter cutter(workspace);

@@ -34,11 +34,12 @@ namespace l2l::eps {
 
 // What a checkpoint holds besides the parameters.
 struct RunState {
-  std::uint64_t step = 0;           // completed steps
-  std::uint64_t seed = 0;           // of the random numbers (counter-based: seed and step are their whole state)
-  std::uint64_t data_position = 0;  // samples consumed
-  std::string config = {};          // TOML, for people and tools
-  std::uint64_t data_hash = 0;      // of the training data, in which data_position counts
+  std::uint64_t step = 0;            // completed steps
+  std::uint64_t seed = 0;            // of the random numbers (counter-based: seed and step are their whole state)
+  std::uint64_t data_position = 0;   // samples consumed
+  std::string config = {};           // TOML, for people and tools
+  std::uint64_t data_hash = 0;       // of the training data, in which data_position counts
+  std::uint64_t tokenizer_hash = 0;  // of the run's tokenizer, whose files are beside the checkpoint; 0: it has none
   // Dynamic loss scaling: the scale, a power of two up to 2^24, or 0 for none; and the steps since it last changed.
   std::uint64_t loss_scale = 0, good_steps = 0;
   std::uint64_t base_hash = 0;                       // of the files that frozen parameters come from; 0: there are none

@@ -66,7 +66,10 @@ void check_unlocked(const std::filesystem::path& directory) {
 RunLock::RunLock(const std::filesystem::path& directory) : lock_(lock_directory(directory)) {}
 
 bool RunLock::is_gone_from(const std::filesystem::path& directory) const {
-  return held() && !lock_.is_at(directory / kRunLock);
+  std::error_code error;
+  const auto status = std::filesystem::status(directory / kRunLock, error);
+  const bool known = status.type() != std::filesystem::file_type::none;  // else a file system that does not answer
+  return held() && known && !lock_.is_at(directory / kRunLock);
 }
 
 ReadLock::ReadLock(const std::filesystem::path& checkpoint) : lock_(lock_to_read(checkpoint)) {}

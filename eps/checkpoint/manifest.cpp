@@ -28,7 +28,7 @@ constexpr std::uint64_t kMostCount = std::uint64_t{1} << 53;  // steps, samples,
 constexpr Bytes kMostFile = Bytes{1} << 62;
 
 constexpr std::string_view kNoTensors = "\n \"tensors\": {}", kEnd = "\n}\n";
-constexpr std::size_t kHash = 32;  // bytes that the last line takes, and more
+constexpr std::size_t kHash = 32;  // at least what the line of xxh64 adds
 
 std::string dump(const Json& json) { return json_text(json, 1) + "\n"; }
 
@@ -139,6 +139,7 @@ RunState read_state(const Json& json, const FieldReader& reader) {
   state.data_position = reader.number(reader.member(json, "data_position"), "data_position", kMostCount);
   state.data_hash = reader.hash(reader.member(json, "data_hash"), "data_hash");
   state.config = reader.text(reader.member(json, "config"), "config");
+  if (json.contains("tokenizer")) state.tokenizer_hash = reader.hash(reader.member(json, "tokenizer"), "tokenizer");
   if (json.contains("loss_scale")) read_scaler(json, reader, state);
   if (json.contains("dropout_masks")) state.dropout_masks = read_masks(json["dropout_masks"], reader);
   if (json.contains("kernel_choices")) state.kernels = read_kernels(json, reader);
@@ -213,6 +214,7 @@ std::string to_text(const Manifest& manifest) {
                {"update_counts", Json::object()},
                {"files", Json::object()},
                {"tensors", Json::object()}};
+  if (manifest.state.tokenizer_hash != 0) json["tokenizer"] = to_hex(manifest.state.tokenizer_hash);
   if (manifest.state.loss_scale > 0) {
     json["loss_scale"] = manifest.state.loss_scale;
     json["good_steps"] = manifest.state.good_steps;

@@ -390,7 +390,7 @@ struct EpsOptions {
 };
 
 struct CheckpointOptions {
-  std::filesystem::path directory;  // empty: nothing is saved; by l2l-train checkpoints/CONFIG is meant
+  std::filesystem::path directory;  // empty: nothing is saved, or, in l2l-train, where it saves by itself
   std::int64_t every = 0;           // steps between saves, which are written while training goes on; 0: at the end only
   double minutes = 30;              // a save also begins when the last one began so long ago; 0: it does not
   std::int64_t keep = 2;            // how many of the newest checkpoints are kept

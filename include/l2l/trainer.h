@@ -224,7 +224,8 @@ class L2L_API Trainer {
   void check_checkpoint_directory() const;
   // The same, but the directory stays, what a crash left there is removed, and this Trainer holds it for its life:
   // another one that wants to save there, in this process or another, is refused with BadInput that names this process.
-  // The first start_save() does so anyway.
+  // The first start_save() does so anyway; later ones make a directory anew that was moved or removed, with a warning,
+  // and hold that. Of several ranks, all call it.
   void claim_checkpoint_directory();
   // Keeps `newest` and the newest checkpoint.keep in checkpoint.directory, as every save does after its own. For a run
   // that saves nothing more, but that may have been killed before it removed the older ones. Does nothing where no

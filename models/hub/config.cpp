@@ -144,10 +144,6 @@ void read_encoder(const ConfigReader& config, const Defaults& defaults, ModelOpt
     model.padding_token = config.integer("pad_token_id", 0, kMostSize).value_or(1);
   }
   read_dropout(config, {"hidden_dropout_prob", "attention_probs_dropout_prob"}, model);
-  const double of_head = config.real("classifier_dropout", 0, 1).value_or(model.dropout);
-  if (of_head != model.dropout) {
-    config.refuse("classifier_dropout", "is another than hidden_dropout_prob; here all are one: set it to null");
-  }
 }
 
 // The shortest list that gives `types` when it is repeated.
@@ -329,9 +325,15 @@ void read_head(const nlohmann::json& json, const ConfigReader& config, ModelOpti
   const auto names = json.find("architectures");
   if (names == json.end() || !names->is_array() || names->empty() || !names->front().is_string()) return;
   const std::string name = names->front().get<std::string>();
-  if (name.ends_with("ForMultipleChoice")) model.head = "choice";
+  const auto check_dropout = [&] {
+    if (!architecture_of(model.architecture).encoder) return;
+    if (config.real("classifier_dropout", 0, 1).value_or(model.dropout) == model.dropout) return;
+    config.refuse("classifier_dropout", "is another than hidden_dropout_prob; here all are one: set it to null");
+  };
+  if (name.ends_with("ForMultipleChoice")) model.head = "choice", check_dropout();
   const bool of_tokens = name.ends_with("ForTokenClassification");
   if (!of_tokens && !name.ends_with("ForSequenceClassification")) return;
+  check_dropout();
   model.head = of_tokens ? "tokens" : "classification";
   const auto classes = json.find("id2label");
   const bool named = classes != json.end() && classes->is_object();

@@ -72,7 +72,7 @@ class ListedBlocks {
 }  // namespace
 
 HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOptions& model, const ModelLayout& layout,
-                       bool new_head, const std::filesystem::path& adapter)
+                       bool new_head, const std::filesystem::path& adapter, bool saves)
     : shards_(directory) {
   if (!adapter.empty()) adapter_.emplace(adapter / kAdapterModel);
   const Architecture& architecture = architecture_of(model.architecture);
@@ -95,8 +95,7 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
         }
         tensors_.emplace(parameter.name, tensor);
         bytes_ += entry->end - entry->begin;
-        // Checkpoints and exports have those of the directory, which this one would be lost to.
-        if (!parameter.trained) frozen.add([&] { return parameter.name; });
+        if (saves && !parameter.trained) frozen.add([&] { return parameter.name; });
         if (entry->shape == parameter.shape && formats::is_float(*entry)) continue;
         wrong.add([&] { return describe(tensor) + "; expected is F32, BF16 or F16 " + parameter.shape.to_string(); });
         continue;

@@ -21,10 +21,11 @@ class HubWeights final : public WeightSource {
   // may have none, all of them or some, and the directory's head may be another, or of another number of classes. Those
   // of adapters come from the PEFT directory `adapter`, or have none where that is empty. Where `model` lists its
   // blocks, tensors of blocks that it has not are left alone, and blocks of other types than the architecture's have
-  // none. Throws BadInput with the list of all tensors that are missing, unexpected, or of a wrong shape or type;
-  // CorruptFile.
+  // none. `saves`: checkpoints will be saved, which have frozen parameters from the directory: what the adapter has of
+  // them is refused. Throws BadInput with the list of all tensors that are missing, unexpected, or of a wrong shape or
+  // type; CorruptFile.
   HubWeights(const std::filesystem::path& directory, const ModelOptions& model, const ModelLayout& layout,
-             bool new_head, const std::filesystem::path& adapter = {});
+             bool new_head, const std::filesystem::path& adapter = {}, bool saves = false);
 
   // Throws CorruptFile, also where an element is not finite.
   bool read(const ParameterSpec& parameter, std::int64_t first, std::span<float> destination) const override;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "base/json.h"
 #include "core/choice_target.h"
@@ -217,6 +216,7 @@ void Chooser::add_classes(const std::string& head) {
     theirs.push_back("LABEL_" + std::to_string(i));
   }
   std::vector<std::string> spelled = theirs;  // as the rows do
+  std::vector<bool> taken(theirs.size());
   const auto find_place = [&](const std::string& name) {
     const auto same = [&](const std::string& other) { return runtime::lower_case(other) == runtime::lower_case(name); };
     const auto exact = std::ranges::find(theirs, name);
@@ -225,9 +225,11 @@ void Chooser::add_classes(const std::string& head) {
   const auto is_unknown = [&](const std::string& name) {
     const auto place = find_place(name);
     if (place == theirs.end()) return true;
-    std::string& here = spelled[static_cast<std::size_t>(place - theirs.begin())];
-    const bool taken = std::exchange(here, name) != *place;  // by another spelling
-    return taken;
+    const auto at = static_cast<std::size_t>(place - theirs.begin());
+    if (taken[at]) return true;  // by another spelling
+    taken[at] = true;
+    spelled[at] = name;
+    return false;
   };
   const auto unknown = std::ranges::find_if(rows_.class_names, is_unknown);
   if (has_head && unknown == rows_.class_names.end() && rows_.classes <= model_.labels) {

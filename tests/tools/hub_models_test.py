@@ -5,6 +5,7 @@ give the same bits.
     hub_models_test.py FOLDER_OF_THE_TOOLS FOLDER_OF_THE_FIXTURES
 """
 import json
+import math
 import os
 import pathlib
 import struct
@@ -516,6 +517,20 @@ steps = 2
         beside = self.logits(model, "llama", "--set", f"lora.adapter={peft}")
         self.assertLess(relative(beside, self.logits(merged, "llama")), 1e-5)
         self.assertNotEqual(beside, self.logits(model, "llama"))
+        # With a matrix that PEFT trained whole (modules_to_save), which checkpoints would not have.
+        file = peft / "adapter_model.safetensors"
+        raw = file.read_bytes()
+        length = int.from_bytes(raw[:8], "little")
+        header, data, shape = json.loads(raw[8:8 + length]), raw[8 + length:], MODELS["llama"]["shapes"]["lm_head.weight"]
+        size = 4 * math.prod(shape)
+        header["base_model.model.lm_head.weight"] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + size]}
+        text = json.dumps(header).encode()
+        file.write_bytes(len(text).to_bytes(8, "little") + text + data + bytes(size))
+        adapter = ("--set", f"lora.adapter={peft}")
+        refused = run(TOOLS / "l2l-train", config, "--dry-run", *adapter, status=2).stderr
+        self.assertIn("trained whole (modules_to_save)\n  1 that are frozen here:\n    lm_head.weight\nname them in optimizer.train\n", refused)
+        run(TOOLS / "l2l-train", config, "--dry-run", *adapter, "--set", 'optimizer.train=["lm_head.weight"]')
+        self.assertNotEqual(self.logits(model, "llama", *adapter), beside)  # nothing is saved
 
 
 if __name__ == "__main__":

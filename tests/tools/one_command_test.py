@@ -105,7 +105,7 @@ class OneCommandTest(unittest.TestCase):
         kept = json.loads(kept.stdout.splitlines()[-1])
         self.assertEqual(kept["metrics"]["accuracy"], 1.0)
         self.assertLess(kept["validation_loss"], 0.4)
-        spelled = self.train(*still, model=self.renamed(tuned, "spelled", ["GOOD", "BAD"]), output="spelled")
+        spelled = self.train(*still, model=self.renamed(tuned, "capitals", ["GOOD", "BAD"]), output="spelled")
         self.assertEqual(self.chosen("model.label_names", spelled), '["good", "bad"]  as the directory\'s head has them')
         self.assertIsNone(self.chosen("model.new_head", spelled))
         self.assertEqual(json.loads(spelled.stdout.splitlines()[-1])["metrics"]["accuracy"], 1.0)

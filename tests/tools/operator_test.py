@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import resource
 import shutil
@@ -254,13 +255,22 @@ class OperatorTest(unittest.TestCase):
         self.metrics.unlink()
         process = self.start(*SLOW, stderr=write)
         self.wait_for(self.steps, process)
-        for _ in range(3):  # which are counted, although nobody can be told
+        for _ in range(200):  # which are counted, although nobody can be told
             process.terminate()
             time.sleep(0.05)
+            if process.poll() is not None:
+                break
         process.communicate(timeout=100)
         self.assertEqual(process.returncode, -signal.SIGTERM)
         os.close(write)
         os.close(read)
+        self.metrics.unlink()
+        master, terminal = pty.openpty()  # has room for some 20 kB
+        process = self.start("--set", "checkpoint.every=1", "--set", "run.steps=600", stderr=terminal)
+        process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 0)
+        os.close(terminal)
+        os.close(master)
 
     def test_a_last_line_that_is_lost_is_a_failure(self):
         read, write = os.pipe()
@@ -431,8 +441,8 @@ class OperatorTest(unittest.TestCase):
 
     def test_a_checkpoint_directory_that_is_moved_is_locked_anew(self):
         directory = self.path / "checkpoints/run"
-        first = self.start(*FOREVER, "--set", "checkpoint.every=5")
-        self.wait_for(self.checkpoints, first)
+        first = self.start(*SLOW, "--set", "checkpoint.every=1")
+        self.wait_for(lambda: self.checkpoints() and not list(directory.glob(".step-*")), first)  # between two saves
         directory.rename(self.path / "moved")
         self.wait_for(lambda: directory.exists() and self.checkpoints(), first)
         _, err = self.run_to_end("--metrics", "n.jsonl", "--resume-if-any", status=2)

@@ -24,6 +24,10 @@ class PanelProduct {
     return plans_[(is_rest(rows_, chunk) ? widths : 0) + (is_rest(tokens_, part) ? 1 : 0)];
   }
 
+  void prepare(int threads) {
+    for (Plan& plan : plans_) plan.prepare(threads);
+  }
+
   // The most that a plan's workspace(arguments...) asks for.
   Bytes workspace(auto... arguments) const {
     Bytes bytes = 0;

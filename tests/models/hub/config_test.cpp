@@ -188,9 +188,10 @@ TEST(HubConfig, WhatIsNotBuiltIsRefused) {
                  "layer_types: has 1 entries for 2 layers");
   EXPECT_REFUSES(R"({"model_type": "gemma3_text", "attn_logit_softcapping": 50})",
                  "attn_logit_softcapping: transformers computes a gemma3 model without it");
-  EXPECT_REFUSES(R"({"model_type": "bert", "classifier_dropout": 0.5})",
-                 "classifier_dropout: is another than hidden_dropout_prob");
-  EXPECT_EQ(refusal(R"({"model_type": "bert", "classifier_dropout": null})"), "(accepted)");
+  EXPECT_REFUSES(
+      R"({"model_type": "bert", "architectures": ["BertForTokenClassification"], "classifier_dropout": 0.5})",
+      "classifier_dropout: is another than hidden_dropout_prob");
+  EXPECT_EQ(refusal(R"({"model_type": "bert", "classifier_dropout": 0.5})"), "(accepted)");  // of no head
   EXPECT_REFUSES(R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"],
                      "problem_type": "multi_label_classification"})",
                  "problem_type: several classes for one text are not built");
