@@ -4,6 +4,7 @@
 
 #include "core/allocator_roles.h"
 #include "core/error_place.h"
+#include "core/files.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/manifest.h"
@@ -166,10 +167,13 @@ void Trainer::claim_checkpoint_directory() {
     if (!self.writes()) return;
     if (self.claimed) {
       if (self.lock && !self.lock->is_gone_from(directory)) return;
+      if (is_there(directory) && !is_folder(directory)) return;  // as the save will say
       log(LogLevel::warning, "checkpoint.directory " + directory.string() +
                                  ": was moved or removed while this run saves there; it is made anew");
+      make_folders(directory);
+    } else {
+      self.check_room(eps::DirectoryUse::stay);
     }
-    self.check_room(eps::DirectoryUse::stay);
     self.lock.emplace(directory);
     eps::remove_stale(directory, self.lock->held());
   });

@@ -45,10 +45,10 @@ class Messages {
       const ssize_t written = ::write(descriptor_, text.data(), text.size());
       if (written > 0) {
         text.remove_prefix(static_cast<std::size_t>(written));
-      } else if (errno == EAGAIN) {
+      } else if (written < 0 && errno == EAGAIN) {
         held_ = std::chrono::steady_clock::now() >= give_up;
         if (!held_) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      } else if (errno != EINTR) {
+      } else if (written == 0 || errno != EINTR) {
         return;
       }
     }
