@@ -1,19 +1,13 @@
 #include "formats/npy.h"
 
-#include <unistd.h>
-
 #include <string>
 
-#include "base/file_behind.h"
 #include "l2l/errors.h"
 
 namespace l2l::formats {
 
 NpyWriter::NpyWriter(const std::filesystem::path& file, std::int64_t rows, std::int64_t columns)
-    : name_(file_behind(file)),
-      beside_{name_.string() + ".tmp-" + std::to_string(getpid())},
-      file_(beside_.path),
-      columns_(columns) {
+    : name_(file), beside_(file), file_(beside_.path()), columns_(columns) {
   constexpr std::size_t kAlignment = 64, kFixed = 10;  // magic, version and length of the header
   std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", " +
                        std::to_string(columns) + "), }";
@@ -27,16 +21,10 @@ NpyWriter::NpyWriter(const std::filesystem::path& file, std::int64_t rows, std::
   begin_ = text.size();
 }
 
-NpyWriter::Temporary::~Temporary() {
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);
-}
-
 void NpyWriter::finish() {
   file_.finish();
-  std::error_code error;
-  std::filesystem::rename(beside_.path, name_, error);
-  if (error) throw Error(name_.string() + ": cannot be written: " + error.message());
+  if (const std::error_code error = beside_.take_place())
+    throw Error(name_.string() + ": cannot be written: " + error.message());
 }
 
 void NpyWriter::write(std::int64_t row, std::int64_t column, std::span<const float> elements) {

@@ -4,12 +4,13 @@
 #include <filesystem>
 #include <span>
 
+#include "base/file_behind.h"
 #include "core/files.h"
 
 namespace l2l::formats {
 
-// A file of shape [rows, columns]; elements may come in any order. It is another one until it is finished, so that what
-// was there stays where something fails. Thread-bound. Throws Error naming the file.
+// A file of shape [rows, columns]; elements may come in any order. It takes its
+// place when it is finished. Thread-bound. Throws Error naming the file.
 class NpyWriter {
  public:
   NpyWriter(const std::filesystem::path& file, std::int64_t rows, std::int64_t columns);
@@ -20,15 +21,9 @@ class NpyWriter {
   void finish();
 
  private:
-  // Removed with this object where it has not been renamed.
-  struct Temporary {
-    std::filesystem::path path;
-    ~Temporary();
-  };
-
   const std::filesystem::path name_;
-  const Temporary beside_;
-  OutputFile file_;  // at beside_
+  const FileBeside beside_;
+  OutputFile file_;  // the one beside it
   std::int64_t columns_;
   Bytes begin_ = 0;  // of the elements
 };

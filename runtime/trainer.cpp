@@ -23,7 +23,6 @@
 #include "runtime/resume.h"
 #include "runtime/trainer_implementation.h"
 #include "runtime/tuning/kept_kernels.h"
-#include "text/tokenizer.h"
 
 namespace l2l {
 
@@ -90,8 +89,6 @@ Trainer::Implementation::Implementation(const Options& options, const Measuring&
   validation = runtime::validation_samples(plan.options, settings);
   if (plan.options.mismatched) mismatched = runtime::make_samples(*plan.options.mismatched, settings);
   if (train) data_hash = train->hash();
-  const std::string& tokenizer = plan.options.data.tokenizer;
-  if (tokenizer != DataOptions().tokenizer && is_there(tokenizer)) tokenizer_hash = text::hash_of(tokenizer);
   if (validation) run.validation_hash = validation->hash();
   list = plan.model.exchange.initial;
   if (plan.model.exchange.most == 0) list.clear();

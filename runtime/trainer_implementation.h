@@ -121,7 +121,7 @@ struct Trainer::Implementation {
   KernelChoices kernels;                             // of all ranks, and of the run that this one goes on with
   Bytes message_bytes = 0, trace_bytes = 0;          // lines of the contract
   std::vector<std::uint32_t> list;                   // of layers, where they may be exchanged
-  std::uint64_t tokenizer_hash = 0;  // of data.tokenizer; 0: it is bytes, or not there. Constant after construction
+  std::uint64_t tokenizer_hash = 0;  // of data.tokenizer; 0: it is bytes, or not there. From the first claim on
   std::uint64_t base_hash = 0;       // of model.base, where that is set, from the first use of the engine on
 };
 

@@ -13,6 +13,7 @@
 #include "runtime/plan/memory_contract.h"
 #include "runtime/resume.h"
 #include "runtime/trainer_implementation.h"
+#include "text/tokenizer.h"
 
 namespace l2l {
 
@@ -178,6 +179,8 @@ void Trainer::claim_checkpoint_directory() {
     eps::remove_stale(directory, self.lock->held());
   });
   if (self.claimed) return;
+  const std::string& tokenizer = options().data.tokenizer;
+  if (tokenizer != DataOptions().tokenizer && is_there(tokenizer)) self.tokenizer_hash = text::hash_of(tokenizer);
   self.check_seen_by_all(eps::DirectoryUse::stay);
   self.claimed = true;
 }

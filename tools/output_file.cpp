@@ -102,15 +102,13 @@ void replace_file(const fs::path& path, const std::string& text) {
     if (std::ofstream(path, std::ios::binary) << text << std::flush) return;
     throw Error(path.string() + ": cannot be written: " + std::strerror(errno));
   }
-  const fs::path file = file_behind(path);
-  const fs::path temporary = file.string() + ".tmp-" + std::to_string(getpid());
-  if (std::ofstream(temporary, std::ios::binary) << text << std::flush) {
-    fs::rename(temporary, file, error);
+  const FileBeside beside(path);
+  if (std::ofstream(beside.path(), std::ios::binary) << text << std::flush) {
+    error = beside.take_place();
     if (!error) return;
   } else {
     error.assign(errno, std::generic_category());
   }
-  fs::remove(temporary, ignored);
   throw Error(path.string() + ": cannot be written: " + error.message());
 }
 

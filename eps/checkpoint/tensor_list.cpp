@@ -9,19 +9,39 @@
 namespace l2l::eps {
 namespace {
 
+optimizers::MomentFormat format_of(StatePart moment, const StateTypes& types) {
+  return moment == StatePart::moment1 ? types.moments.first : types.moments.second;
+}
+
+// How many tensors each_tensor() gives.
+std::size_t count_tensors(const ParameterSpec& parameter, StatePart part, const StateTypes& types) {
+  if (!has_part(parameter, part)) return 0;
+  return part != StatePart::master && format_of(part, types) == optimizers::MomentFormat::int8 ? 2 : 1;
+}
+
 // Calls `add` with each tensor that holds one part of a parameter.
 template <typename Add>
 void each_tensor(const ParameterSpec& parameter, StatePart part, const StateTypes& types, const Add& add) {
   if (!has_part(parameter, part)) return;
   const std::string name = tensor_name(parameter.name, part);
   if (part == StatePart::master) return add({name, parameter.shape, master_dtype(parameter, types.wire)});
-  const optimizers::MomentFormat format = part == StatePart::moment1 ? types.moments.first : types.moments.second;
+  const optimizers::MomentFormat format = format_of(part, types);
   add({name, parameter.shape, moment_dtype(format)});
   if (format != optimizers::MomentFormat::int8) return;
   add({scales_name(name), scales_shape(parameter.shape), "BF16"});
 }
 
-// The same for `parts` of every parameter of a group.
+std::size_t count_tensors(const GroupSpec& group, const StateTypes& types, std::span<const StatePart> parts,
+                          bool without_frozen) {
+  std::size_t count = 0;
+  for (const ParameterSpec& parameter : group.parameters) {
+    if (without_frozen && !parameter.trained) continue;
+    for (const StatePart part : parts) count += count_tensors(parameter, part, types);
+  }
+  return count;
+}
+
+// Calls `add` with those that hold `parts` of every parameter of a group.
 template <typename Add>
 void each_tensor(const GroupSpec& group, const StateTypes& types, std::span<const StatePart> parts, bool without_frozen,
                  const Add& add) {
@@ -48,30 +68,24 @@ const std::map<std::string, std::string>& checkpoint_metadata() {
 
 TensorList::TensorList(const ModelLayout& layout, const StateTypes& types, std::span<const StatePart> parts,
                        bool without_frozen, const WriterShare& share) {
-  const auto each = [&](std::size_t group, const auto& add) {
-    if (share.has(group)) each_tensor(layout.groups[group], types, parts, without_frozen, add);
-  };
   std::size_t count = 0;
   for (std::size_t group = 0; group < layout.groups.size(); ++group) {
-    each(group, [&](const formats::TensorToWrite&) { ++count; });
+    if (share.has(group)) count += count_tensors(layout.groups[group], types, parts, without_frozen);
   }
   tensors.reserve(count);
   for (std::size_t group = 0; group < layout.groups.size(); ++group) {
     first.push_back(tensors.size());
-    each(group, [&](formats::TensorToWrite tensor) { tensors.push_back(std::move(tensor)); });
+    if (!share.has(group)) continue;
+    each_tensor(layout.groups[group], types, parts, without_frozen,
+                [&](formats::TensorToWrite tensor) { tensors.push_back(std::move(tensor)); });
   }
 }
 
 std::size_t checkpoint_tensors(const ModelLayout& layout, const StateTypes& types, bool without_frozen) {
-  const std::size_t frozen = without_frozen ? 0 : 1;
-  std::size_t trained = 1;
-  for (const StatePart part : optimizer_parts(types.moment_count)) {
-    const auto format = part == StatePart::moment1 ? types.moments.first : types.moments.second;
-    trained += format == optimizers::MomentFormat::int8 ? 2 : 1;
-  }
   std::size_t count = 0;
   for (const GroupSpec& group : layout.groups) {
-    for (const ParameterSpec& parameter : group.parameters) count += parameter.trained ? trained : frozen;
+    count += count_tensors(group, types, kModelParts, without_frozen) +
+             count_tensors(group, types, optimizer_parts(types.moment_count), without_frozen);
   }
   return count;
 }

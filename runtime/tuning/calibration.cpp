@@ -1,7 +1,5 @@
 #include "runtime/tuning/calibration.h"
 
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -115,21 +113,15 @@ Content read(const std::filesystem::path& path, bool warn) {
   }
 }
 
-// Beside `path` first, then renamed: a reader sees the old file or the new one. A link stays, and so does what was not
-// written here: another file, or a device, over which a superuser could rename one.
+// Whole or not at all. What was not written here stays: another file, or a device, over which a superuser could rename
+// one.
 void replace(const std::filesystem::path& name, const std::string& text) {
   const std::filesystem::path path = file_behind(name);
   if (is_there(path) && !is_ours(path)) throw Error("is no calibration");
   std::filesystem::create_directories(path.parent_path());
-  const std::filesystem::path beside = path.string() + "." + std::to_string(getpid());
-  std::ofstream file(beside, std::ios::binary);
-  file << text << std::flush;
-  file.close();
-  std::error_code failed;
-  if (file) std::filesystem::rename(beside, path, failed);
-  if (file && !failed) return;
-  std::filesystem::remove(beside, failed);
-  throw Error("cannot be written");
+  const FileBeside beside(path);
+  const bool written = static_cast<bool>(std::ofstream(beside.path(), std::ios::binary) << text << std::flush);
+  if (!written || beside.take_place()) throw Error("cannot be written");
 }
 
 }  // namespace

@@ -65,6 +65,9 @@ TEST(CheckpointMoments, LieInTheirOwnFormat) {
         checkpoint_size(toy_layout(), state_types(run.options), /*without_frozen=*/false, run.store.writers(), 1);
     EXPECT_EQ(size.model, fs::file_size(saved / kModelName));
     EXPECT_EQ(size.optimizer, fs::file_size(saved / kOptimizerName));
+    const formats::SafetensorsFile model(saved / kModelName);
+    EXPECT_EQ(checkpoint_tensors(toy_layout(), state_types(run.options), /*without_frozen=*/false),
+              model.tensors().size() + file.tensors().size());
     EXPECT_EQ(file.find("wte.weight.moment1")->dtype, c.first);
     EXPECT_EQ(file.find("wte.weight.moment2")->dtype, c.second);
     EXPECT_EQ(file.find("wte.weight.moment1.scales") != nullptr, c.scales);
