@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "device/cuda/host_ranges.h"
 #include "device/cuda/nvtx.h"
 #include "device/kernels/common/check.h"
 #include "device/row_copy.h"
@@ -113,7 +114,6 @@ void CudaStream::synchronize() {
 
 cudaError_t CudaStream::wait_blocking(bool enqueuing) {
   EventHandle done = state_->order_events->take();
-  state_->select();
   cudaError_t status = cudaSuccess;
   {
     std::unique_lock lock(mutex_, std::defer_lock);
@@ -184,6 +184,7 @@ template <typename Enqueue>
 void CudaStream::measured(std::string_view what, SpanLabel label, const Enqueue& enqueue) {
   const NvtxRange range(what.data(), category_, label);
   const std::lock_guard lock(mutex_);
+  host_memory_awaited_ = false;
   {
     const std::lock_guard label_lock(label_mutex_);
     latest_.what.assign(what);
@@ -207,8 +208,8 @@ void CudaStream::execute(const CopyCommand& copy, SpanLabel label) {
 void CudaStream::copy_whole(BufferView to_all, BufferView from_all) {
   for (Bytes done = 0; done < from_all.size;) {
     const Bytes left = from_all.size - done;
-    const HostRanges::Part to = state_->host_memory->front(to_all.slice(done, left));
-    const HostRanges::Part from = state_->host_memory->front(from_all.slice(done, left));
+    const HostRanges::Part to = HostRanges::of_process().front(to_all.slice(done, left));
+    const HostRanges::Part from = HostRanges::of_process().front(from_all.slice(done, left));
     const Bytes bytes = std::min({to.bytes, from.bytes, kMostPerCopy});
     const BufferView destination = to_all.slice(done, bytes), source = from_all.slice(done, bytes);
     const bool staged = to.kind == HostRanges::Kind::staged || from.kind == HostRanges::Kind::staged;
@@ -245,8 +246,9 @@ void CudaStream::execute(const RowsCommand& copy, SpanLabel label) {
 Bytes CudaStream::copy_first_rows(const RowCopy& rows) {
   const auto from = const_cast<std::byte*>(rows.source);
   const auto extent = [&](Bytes stride) { return (rows.rows - 1) * stride + rows.row; };
-  const HostRanges::Part to_part = state_->host_memory->front({rows.destination, extent(rows.destination_stride)});
-  const HostRanges::Part from_part = state_->host_memory->front({from, extent(rows.source_stride)});
+  const HostRanges& ranges = HostRanges::of_process();
+  const HostRanges::Part to_part = ranges.front({rows.destination, extent(rows.destination_stride)});
+  const HostRanges::Part from_part = ranges.front({from, extent(rows.source_stride)});
   const bool staged = to_part.kind == HostRanges::Kind::staged || from_part.kind == HostRanges::Kind::staged;
   const Bytes most = !staged ? kMostPerCopy / rows.row : rows.row <= StagingRing::kBufferBytes ? rows.rows : 1;
   const Bytes count = std::min({whole_rows(to_part.bytes, rows.row, rows.destination_stride),
@@ -267,11 +269,17 @@ Bytes CudaStream::copy_first_rows(const RowCopy& rows) {
   return count;
 }
 
+// What comes from the host may be written by commands before this one, which need to be waited for once.
+void CudaStream::await_host_memory() {
+  if (host_memory_awaited_) return;
+  check(wait_blocking(/*enqueuing=*/true), "staged copy");
+  host_memory_awaited_ = true;
+}
+
 void CudaStream::copy_staged(BufferView destination, BufferView source) {
   if (!ring_) ring_ = std::make_unique<StagingRing>(state_->order_events);
   if (state_->device_memory->contains(source.data)) return ring_->to_host(destination, source, stream_.get());
-  // What comes from the host may be written by work before this.
-  check(wait_blocking(/*enqueuing=*/true), "staged copy");
+  await_host_memory();
   if (state_->device_memory->contains(destination.data)) return ring_->to_device(destination, source, stream_.get());
   std::memcpy(destination.data, source.data, source.size);
 }
@@ -279,7 +287,7 @@ void CudaStream::copy_staged(BufferView destination, BufferView source) {
 void CudaStream::copy_staged(const RowCopy& rows) {
   if (!ring_) ring_ = std::make_unique<StagingRing>(state_->order_events);
   if (state_->device_memory->contains(rows.source)) return ring_->to_host(rows, stream_.get());
-  check(wait_blocking(/*enqueuing=*/true), "staged copy");
+  await_host_memory();
   if (state_->device_memory->contains(rows.destination)) return ring_->to_device(rows, stream_.get());
   copy_here(rows);
 }

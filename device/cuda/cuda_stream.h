@@ -61,6 +61,7 @@ class CudaStream final : public Stream {
   void copy_part(BufferView destination, BufferView source);
   void copy_staged(BufferView destination, BufferView source);
   void copy_staged(const RowCopy& rows);
+  void await_host_memory();
   // Blocks until the device has done what is in the CUDA stream; failures are stored.
   void wait_for_device();
   // Records and waits without spinning. With `enqueuing`, mutex_ is held already.
@@ -79,6 +80,7 @@ class CudaStream final : public Stream {
   SpanLabel label_;                     // of what is enqueued next; guarded by label_mutex_
   Latest latest_;                       // guarded by label_mutex_
   std::unique_ptr<StagingRing> ring_;   // made by the first staged copy; of the queue's thread
+  bool host_memory_awaited_ = false;    // by the staged copies of the present command; guarded by mutex_
   std::optional<DeferredQueue> queue_;  // of deferred streams; the last member, so that its thread ends first
 };
 

@@ -111,8 +111,8 @@ std::string products_of(const Context& context, const cudaDeviceProp& properties
 DeviceState::DeviceState(const Settings& settings)
     : settings(settings),
       deferred(settings.pinned_memory > 0),
-      order_events(std::make_shared<EventPool>(cudaEventDisableTiming | cudaEventBlockingSync)),
-      timing_events(std::make_shared<EventPool>(cudaEventBlockingSync)) {
+      order_events(std::make_shared<EventPool>(settings.index, cudaEventDisableTiming | cudaEventBlockingSync)),
+      timing_events(std::make_shared<EventPool>(settings.index, cudaEventBlockingSync)) {
   check_index(settings.index, count_devices());
   select();
   parameters = std::make_unique<ParameterSlots>();

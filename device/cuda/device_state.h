@@ -1,6 +1,7 @@
 // What the parts of a CUDA device share.
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -11,7 +12,6 @@
 #include "core/memory_account.h"
 #include "core/trace.h"
 #include "device/cuda/event.h"
-#include "device/cuda/host_ranges.h"
 #include "device/cuda/parameter_slots.h"
 #include "device/cuda_module.h"
 #include "device/kernels/common/cuda_kernel.h"
@@ -62,7 +62,7 @@ class DeviceState {
   TensorMember tensor;  // of the thread that compiles; changes while the device is idle
   const std::shared_ptr<EventPool> order_events, timing_events;
   const std::shared_ptr<MemoryAccount> device_memory = std::make_shared<MemoryAccount>();
-  const std::shared_ptr<HostRanges> host_memory = std::make_shared<HostRanges>();
+  std::atomic<Bytes> locked_bytes{0};  // of host memory, by allocate_pinned()
 
   std::mutex streams_mutex;
   std::vector<CudaStream*> streams;  // guarded by streams_mutex

@@ -5,6 +5,7 @@
 namespace l2l::device::cuda {
 
 EventHandle EventPool::take() {
+  check(cudaSetDevice(device_), "cudaSetDevice");
   {
     const std::lock_guard lock(mutex_);
     if (!free_.empty()) {

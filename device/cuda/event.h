@@ -11,15 +11,17 @@
 
 namespace l2l::device::cuda {
 
-// Reuses CUDA events of one kind. Thread-safe.
+// Reuses CUDA events of one kind and one device: only that device's streams may record them. Thread-safe.
 class EventPool {
  public:
-  // `flags` of cudaEventCreateWithFlags. Throws DeviceError.
-  explicit EventPool(unsigned int flags) : flags_(flags) {}
+  // The device as the CUDA runtime counts them; `flags` of cudaEventCreateWithFlags.
+  EventPool(int device, unsigned int flags) : device_(device), flags_(flags) {}
+  // Makes the device that of the calling thread. Throws DeviceError.
   EventHandle take();
   void give(EventHandle event);
 
  private:
+  const int device_;
   const unsigned int flags_;
   std::mutex mutex_;
   std::vector<EventHandle> free_;  // guarded by mutex_

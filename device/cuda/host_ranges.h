@@ -1,4 +1,4 @@
-// Which host memory the device can access.
+// Which host memory devices can access.
 #pragma once
 
 #include <map>
@@ -12,6 +12,9 @@ namespace l2l::device::cuda {
 // the border of two), and those beyond the limit, whose copies are staged.
 class HostRanges {
  public:
+  // Those of this process, whichever device they were made for: all copy from and to them.
+  static HostRanges& of_process();
+
   enum class Kind : std::uint8_t { foreign, locked, staged };
   struct Part {
     Kind kind;
@@ -22,7 +25,6 @@ class HostRanges {
   void remove(BufferView range);
   // What `memory` begins with.
   Part front(BufferView memory) const;
-  Bytes locked_bytes() const;
 
  private:
   struct Range {
@@ -31,7 +33,6 @@ class HostRanges {
   };
   mutable std::mutex mutex_;
   std::map<const std::byte*, Range> ranges_;  // by first address; guarded by mutex_
-  Bytes locked_ = 0;                          // guarded by mutex_
 };
 
 }  // namespace l2l::device::cuda

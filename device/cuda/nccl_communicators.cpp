@@ -10,15 +10,6 @@
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {
-namespace {
-
-// 22809: "2.28.9".
-std::string nccl_version(int version) {
-  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
-}
-
-}  // namespace
 
 NcclCommunicators::NcclCommunicators(const NcclLibrary& nccl, std::vector<int> devices)
     : nccl_(nccl), devices_(std::move(devices)), communicators_(devices_.size()) {

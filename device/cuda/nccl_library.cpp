@@ -6,6 +6,9 @@ namespace l2l::device::cuda {
 namespace {
 
 constexpr const char* kFile = "libnccl.so.2";
+// Calls of earlier versions may wait for the other devices within the call, or leave a job behind in the thread that
+// called, which a later call of another thread then joins.
+constexpr int kLeastVersion = NCCL_VERSION(2, 23, 0);
 
 struct Opened {
   NcclLibrary functions;
@@ -38,10 +41,21 @@ Opened open() {
   find(nccl.all_gather, "ncclAllGather");
   find(nccl.send, "ncclSend");
   find(nccl.receive, "ncclRecv");
+  if (!opened.missing.empty()) return opened;
+  int version = 0;
+  if (nccl.get_version(&version) != ncclSuccess || version < kLeastVersion) {
+    opened.missing = std::string(kFile) + " is of version " + nccl_version(version) +
+                     ", which is too old: " + nccl_version(kLeastVersion) + " or later is needed";
+  }
   return opened;
 }
 
 }  // namespace
+
+std::string nccl_version(int version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
 
 const NcclLibrary* nccl_library(std::string& reason) {
   static const Opened& opened = *new Opened(open());

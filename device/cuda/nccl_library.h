@@ -25,8 +25,11 @@ struct NcclLibrary {
   decltype(&ncclRecv) receive = nullptr;
 };
 
-// libnccl.so.2, which stays open until the process ends. nullptr: it is missing or too old, as `reason` says.
-// Thread-safe.
+// 22809: "2.28.9".
+std::string nccl_version(int version);
+
+// libnccl.so.2, of version 2.23 or later, which stays open until the process ends. nullptr: it is missing or too old,
+// as `reason` says. Thread-safe.
 const NcclLibrary* nccl_library(std::string& reason);
 
 }  // namespace l2l::device::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/memory_policy.h"
+#include "device/cuda/host_ranges.h"
 #include "device/cuda/memory.h"
 #include "device/kernels/common/check.h"
 #include "device/mapped_memory.h"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr Bytes kMostAtOnce = 64 * kGiB;
 
-// Its ranges are known to the device as long as it lives.
+// Its ranges are known to all devices as long as it lives.
 class HostBuffer final : public Buffer {
  public:
   HostBuffer(std::shared_ptr<DeviceState> state, std::unique_ptr<Buffer> memory)
@@ -21,10 +22,11 @@ class HostBuffer final : public Buffer {
   ~HostBuffer() override {
     static_cast<void>(cudaSetDevice(state_->settings.index));
     for (const BufferView& range : locked_) {
-      state_->host_memory->remove(range);
+      HostRanges::of_process().remove(range);
       static_cast<void>(cudaHostUnregister(range.data));
+      state_->locked_bytes -= range.size;
     }
-    if (staged_) state_->host_memory->remove(view_);
+    if (staged_) HostRanges::of_process().remove(view_);
   }
   HostBuffer(const HostBuffer&) = delete;
   HostBuffer& operator=(const HostBuffer&) = delete;
@@ -37,13 +39,14 @@ class HostBuffer final : public Buffer {
       const cudaError_t status = cudaHostRegister(range.data, range.size, cudaHostRegisterPortable);
       if (status != cudaSuccess) return status;
       locked_.push_back(range);
-      state_->host_memory->add(range, HostRanges::Kind::locked);
+      state_->locked_bytes += range.size;
+      HostRanges::of_process().add(range, HostRanges::Kind::locked);
     }
     return cudaSuccess;
   }
   void leave_pageable() {
     staged_ = true;
-    state_->host_memory->add(view_, HostRanges::Kind::staged);
+    HostRanges::of_process().add(view_, HostRanges::Kind::staged);
   }
 
  private:
@@ -62,7 +65,7 @@ std::string lock_limit() {
 
 [[noreturn]] void refuse_pinned(const DeviceState& state, Bytes size, std::string_view purpose, cudaError_t status) {
   static_cast<void>(cudaGetLastError());
-  const Bytes locked = state.host_memory->locked_bytes();
+  const Bytes locked = state.locked_bytes;
   throw OutOfMemory(std::string(purpose) + ": the driver does not page-lock " + format_bytes(size) + " (" +
                     std::to_string(size) + " bytes) of host memory beside " + format_bytes(locked) + ": " +
                     describe(status) + ", " + lock_limit() +
@@ -71,7 +74,7 @@ std::string lock_limit() {
 
 bool beyond_limit(const DeviceState& state, Bytes size) {
   const Bytes limit = state.settings.pinned_memory;
-  const Bytes locked = state.host_memory->locked_bytes();
+  const Bytes locked = state.locked_bytes;
   return limit > 0 && (size > limit || locked > limit - size);
 }
 

@@ -29,7 +29,14 @@ cudaError_t synchronize(cudaStream_t stream) {
   return state().error.status();
 }
 
+int current_device() {
+  int device = 0;
+  cudaGetDevice(&device);
+  return device;
+}
+
 cudaError_t record(cudaEvent_t event, cudaStream_t stream) {
+  if (event->device != stream->device) return cudaErrorInvalidResourceHandle;
   const std::lock_guard lock(capture_mutex());
   event->capture = stream->capture;
   event->captured_stream = stream;
@@ -105,6 +112,7 @@ extern "C" {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
   return unsafe_call([&] {
     *stream = CUstream_st::create();
+    (*stream)->device = current_device();
     return cudaSuccess;
   });
 }
@@ -143,6 +151,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
   return call([&] {
     *event = new CUevent_st();
+    (*event)->device = current_device();
     (*event)->timed = (flags & cudaEventDisableTiming) == 0;
     return cudaSuccess;
   });

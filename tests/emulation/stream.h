@@ -61,6 +61,7 @@ struct CUstream_st {
   std::shared_ptr<l2l::emulation::Moment> mark();
 
   std::shared_ptr<l2l::emulation::Capture> capture;  // guarded by capture_mutex()
+  int device = 0;                                    // constant once made
 
  private:
   CUstream_st() = default;
@@ -78,6 +79,7 @@ struct CUstream_st {
 // Guarded by capture_mutex().
 struct CUevent_st {
   bool timed = true;
+  int device = 0;                                    // whose streams may record it
   std::shared_ptr<l2l::emulation::Moment> moment;    // of the latest record; nullptr: none
   std::shared_ptr<l2l::emulation::Capture> capture;  // where it was recorded; nullptr: in no capture
   cudaStream_t captured_stream = nullptr;
