@@ -15,9 +15,11 @@ enum class LockKind : std::uint8_t { shared, exclusive };
 class FileLock {
  public:
   // Locks `file`, which must be there, without waiting. Nothing when another lock is in the way. Where there is no such
-  // file, or its file system has no locks, the result is not held().
+  // file, or its file system has no locks, the result is not held(). Throws std::system_error where the file cannot be
+  // opened, or not be locked for another reason.
   static std::optional<FileLock> take(const std::filesystem::path& file, LockKind kind);
-  // The same exclusively of a file that is made if it is not there, and can be written.
+  // The same exclusively of a file that is made if it is not there. One that belongs to another user need not be
+  // writable.
   static std::optional<FileLock> make(const std::filesystem::path& file);
 
   FileLock(FileLock&& other) noexcept;
@@ -32,7 +34,7 @@ class FileLock {
 
  private:
   explicit FileLock(int descriptor) : descriptor_(descriptor) {}
-  static std::optional<FileLock> lock(int descriptor, LockKind kind);
+  static std::optional<FileLock> lock(const std::filesystem::path& file, int descriptor, LockKind kind);
 
   int descriptor_ = -1;
 };

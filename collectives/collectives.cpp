@@ -6,6 +6,7 @@
 #include <numeric>
 #include <thread>
 
+#include "core/activity.h"
 #include "l2l/errors.h"
 
 namespace l2l::collectives {
@@ -98,6 +99,7 @@ std::unique_ptr<Exchange> Collectives::broadcast(int root, std::span<std::byte> 
 
 // Asks often at first, then less.
 void Collectives::finish(std::unique_ptr<Exchange> exchange) {
+  const ActivitySpan span(Doing::ranks, "the wait for other ranks");
   if (failure_ == nullptr) return exchange->wait();
   for (int times = 0; !exchange->done(); ++times) {
     if (failure_->failed()) {

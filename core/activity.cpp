@@ -80,26 +80,28 @@ void unlist_thread() {
   current = nullptr;
 }
 
+bool waits(Doing doing) { return doing == Doing::rests || doing == Doing::ranks; }
+
 ActivitySpan::ActivitySpan(Doing doing, const char* what, int layer) {
-  ThreadSlot* const slot = current;
-  if (slot == nullptr) return;
-  if (doing != Doing::rests) fault_moment(*slot);
-  doing_ = slot->doing.load(kRelaxed);
-  what_ = slot->what.load(kRelaxed);
-  layer_ = slot->layer.load(kRelaxed);
-  slot->doing.store(doing, kRelaxed);
-  slot->what.store(what, kRelaxed);
-  slot->layer.store(layer, kRelaxed);
-  advance(*slot);
+  if (current == nullptr) return;
+  if (!waits(doing)) fault_moment(*current);
+  doing_ = current->doing.load(kRelaxed);
+  if (doing == Doing::rests && waits(doing_)) return;
+  slot_ = current;
+  what_ = slot_->what.load(kRelaxed);
+  layer_ = slot_->layer.load(kRelaxed);
+  slot_->doing.store(doing, kRelaxed);
+  slot_->what.store(what, kRelaxed);
+  slot_->layer.store(layer, kRelaxed);
+  advance(*slot_);
 }
 
 ActivitySpan::~ActivitySpan() {
-  ThreadSlot* const slot = current;
-  if (slot == nullptr) return;
-  slot->doing.store(doing_, kRelaxed);
-  slot->what.store(what_, kRelaxed);
-  slot->layer.store(layer_, kRelaxed);
-  advance(*slot);
+  if (slot_ == nullptr || slot_ != current) return;
+  slot_->doing.store(doing_, kRelaxed);
+  slot_->what.store(what_, kRelaxed);
+  slot_->layer.store(layer_, kRelaxed);
+  advance(*slot_);
 }
 
 void note_progress() {

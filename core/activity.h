@@ -16,10 +16,14 @@ namespace l2l {
 // What a thread's present span promises.
 enum class Doing : std::uint8_t {
   rests,  // waits for others: for work, data, a device. May last for ever.
+  ranks,  // waits for other ranks, whose watchdogs look after them
   acts,   // anything in between
   job,    // a bounded piece of arithmetic: that it does not end is a hang
   file,   // calls of a file system, which may take minutes
 };
+
+// Whether a thread that does this waits for others.
+bool waits(Doing doing);
 
 // One thread's entry. Written by that thread, read by any.
 struct alignas(64) ThreadSlot {
@@ -54,7 +58,7 @@ class ThreadActivity {
 
 // A span of the calling thread, from construction to destruction; the one around it then goes on. `what`: a literal
 // that follows "is in" ("update", "the wait for a slot"). Both ends are progress. Does nothing on a thread that is not
-// listed.
+// listed, nor where a rest is a part of a longer one, or of a wait for other ranks.
 class ActivitySpan {
  public:
   explicit ActivitySpan(Doing doing, const char* what, int layer = -1);
@@ -63,6 +67,7 @@ class ActivitySpan {
   ActivitySpan& operator=(const ActivitySpan&) = delete;
 
  private:
+  ThreadSlot* slot_ = nullptr;  // nullptr: this does nothing
   Doing doing_ = Doing::acts;
   int layer_ = -1;
   const char* what_ = nullptr;

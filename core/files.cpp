@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/error_place.h"
 #include "core/file_system.h"
 #include "core/hash.h"
 #include "l2l/errors.h"
@@ -28,6 +29,17 @@ struct Missing : Error {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& reason) {
   throw CorruptFile(path.string(), reason);
+}
+
+// What is missing or cannot be read from its disk is damaged; all else may be sound, only not for this process, or not
+// now.
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what, int error) {
+  std::string reason = what + ": " + std::strerror(error);
+  for (const int damage : {ENOENT, ENOTDIR, ELOOP, EIO}) {
+    if (error == damage) refuse(path, reason);
+  }
+  if (error == EMFILE) reason += "; raise the limit (ulimit -n)";
+  throw BadInput(path.string() + ": " + reason, of_file(path.string()));
 }
 
 // False when there is nothing of this name.
@@ -62,12 +74,20 @@ bool make_if_missing(const std::filesystem::path& folder) {
   return false;
 }
 
+// Also where it may not be listed.
+bool holds_something(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  if (file_system().list(folder, names) == 0) return !names.empty();
+  if (errno != EACCES) fail(folder, "cannot be listed");
+  return true;
+}
+
 void make_with_parents(const std::filesystem::path& folder, std::vector<std::filesystem::path>* made) {
   const std::filesystem::path parent = folder.parent_path();
   if (folder.empty() || parent == folder) return;
   // What holds something was synced before: a process that is killed between mkdir and fsync leaves an empty folder.
   const bool there = is_folder(folder);
-  if (there && !list_folder(folder).empty()) return;
+  if (there && holds_something(folder)) return;
   make_with_parents(parent, made);
   if (make_if_missing(folder) && made != nullptr) made->push_back(folder);
   const std::filesystem::path in = parent.empty() ? "." : parent;
@@ -116,13 +136,14 @@ void OutputFile::finish() {
 }
 
 InputFile::InputFile(const std::filesystem::path& path) : path_(path), descriptor_(file_system().open(path)) {
-  if (descriptor_ < 0) refuse(path_, std::string("cannot be opened: ") + std::strerror(errno));
+  if (descriptor_ < 0) refuse(path_, "cannot be opened", errno);
   FileStatus status;
   const int error = file_system().status(descriptor_, status) == 0 ? 0 : errno;
   bytes_ = status.bytes;
   if (error == 0 && status.kind == FileKind::file) return;
   file_system().close(descriptor_);
-  refuse(path_, error == 0 ? "is not a regular file" : std::string("cannot be examined: ") + std::strerror(error));
+  if (error == 0) refuse(path_, "is not a regular file");
+  refuse(path_, "cannot be examined", error);
 }
 
 InputFile::~InputFile() { file_system().close(descriptor_); }
@@ -132,7 +153,7 @@ void InputFile::read(Bytes offset, std::span<std::byte> destination) const {
   while (!destination.empty()) {
     const std::int64_t count = file_system().read(descriptor_, destination, offset);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) refuse(path_, std::string("cannot be read: ") + std::strerror(errno));
+    if (count < 0) refuse(path_, "cannot be read", errno);
     if (count == 0) refuse(path_, "became shorter while it was read");
     destination = destination.subspan(static_cast<std::size_t>(count));
     offset += static_cast<Bytes>(count);

@@ -34,7 +34,8 @@ class OutputFile {
   Bytes end_ = 0;  // position of write()
 };
 
-// A regular file, read at offsets. Immutable. Every function throws CorruptFile naming the file and the reason.
+// A regular file, read at offsets. Immutable. Every function throws CorruptFile naming the file and the reason;
+// BadInput where the file may be sound, but this process may not open or read it, or cannot for now.
 class InputFile {
  public:
   explicit InputFile(const std::filesystem::path& path);

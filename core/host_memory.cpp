@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
@@ -90,11 +92,22 @@ PeakResident::PeakResident() : status_(open("/proc/self/status", O_RDONLY | O_CL
 PeakResident::~PeakResident() { close(status_); }
 
 Bytes PeakResident::bytes() const {
-  char text[4096];
-  const ssize_t length = pread(status_, text, sizeof(text) - 1, 0);
-  text[std::max<ssize_t>(length, 0)] = '\0';
-  const char* const field = std::strstr(text, "VmHWM:");
-  return field == nullptr ? 0 : std::strtoull(field + 6, nullptr, 10) * kKiB;
+  // The list of a user's groups, which may be long, stands before the field.
+  constexpr std::string_view kField = "\nVmHWM:";
+  std::array<char, 4096> text;
+  std::size_t kept = 0;  // of the piece before, so that no field is cut
+  for (off_t offset = 0;;) {
+    const ssize_t length = pread(status_, text.data() + kept, text.size() - kept, offset);
+    if (length <= 0) return 0;
+    offset += length;
+    const std::string_view piece(text.data(), kept + static_cast<std::size_t>(length));
+    const std::size_t field = piece.find(kField), end = piece.find('\n', field + 1);
+    if (field != piece.npos && end != piece.npos) {
+      return std::strtoull(piece.data() + field + kField.size(), nullptr, 10) * kKiB;
+    }
+    kept = std::min<std::size_t>(piece.size(), 128);
+    std::memmove(text.data(), piece.data() + piece.size() - kept, kept);
+  }
 }
 
 }  // namespace l2l

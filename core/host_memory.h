@@ -43,7 +43,7 @@ class HostMemory {
 // Returns to the system what the allocator has free, where it can, so that what the process holds is what it uses.
 void release_free_memory();
 
-// Peak resident memory of this process, read with one system call and no allocation. Thread-safe.
+// Peak resident memory of this process, read without an allocation. Thread-safe.
 class PeakResident {
  public:
   // Throws Error when /proc cannot be read.

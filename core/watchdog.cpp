@@ -43,7 +43,7 @@ class Stalls {
   // `since`: the last look. The message of an alarm; empty: none.
   std::string look(Watchdog::Limits limits, Duration since, bool watched) {
     const std::vector<ThreadState> threads = thread_states();
-    bool moved = false, busy = false, file = false;
+    bool moved = false, busy = false, file = false, ranks = false, sleeps = false;
     std::string alarm;
     for (const ThreadState& thread : threads) {
       Stall& stall = stall_of(thread);
@@ -51,12 +51,15 @@ class Stalls {
       moved = stall.count(thread.moments, since, runs) || moved;
       busy = busy || runs;
       file = file || thread.doing == Doing::file;
+      ranks = ranks || thread.doing == Doing::ranks;
+      sleeps = sleeps || !(runs || waits(thread.doing));
       const bool bounded = thread.doing == Doing::job || thread.doing == Doing::file;
       if (alarm.empty() && bounded && stall.exceeds(limit_of(limits, thread.doing == Doing::file))) {
         alarm = "thread " + describe(thread) + " for " + seconds(stall.still);
       }
     }
-    if (moved || !watched) all_ = {};
+    const bool for_others = ranks && !sleeps;  // all that is missing here may come from another rank
+    if (moved || for_others || !watched) all_ = {};
     all_.count(all_.moments, since, busy);
     if (alarm.empty() && all_.exceeds(limit_of(limits, file))) alarm = all_message(threads);
     return alarm;
@@ -90,7 +93,7 @@ class Stalls {
   std::string all_message(const std::vector<ThreadState>& threads) const {
     std::string names;
     for (const ThreadState& thread : threads) {
-      if (thread.doing != Doing::rests) names += (names.empty() ? "thread " : "; or thread ") + describe(thread);
+      if (!waits(thread.doing)) names += (names.empty() ? "thread " : "; or thread ") + describe(thread);
     }
     return (names.empty() ? "every thread waits for another" : names) + "; no thread has come further for " +
            seconds(all_.still);

@@ -16,7 +16,7 @@ namespace l2l {
 // An alarm is raised where
 //   a thread sleeps within one job for `limit`, or within one file operation for `file_limit`, without progress; or
 //   something is watched, and no thread at all makes progress for `limit` (`file_limit` while one is in a file), nor
-//   does any run.
+//   does any run. While one waits for other ranks that counts only where another sleeps that waits for nobody.
 // A thread that the kernel says is running, or waits for a disk, does not sleep; without progress it has ten times as
 // long. Time counts only while the monitor itself gets to run: a stopped or suspended process, or a debugger, raises no
 // alarm. Thread-safe.

@@ -96,8 +96,9 @@ void ParameterStore::restore(std::uint64_t step, std::span<const std::uint64_t> 
     throw Error(std::to_string(update_counts.size()) + " update counts for " + std::to_string(self.groups.size()) +
                 " parameter groups");
   }
-  auto guard = self.lock();
+  // Without the lock, which the courier needs for its pulse: nothing else uses the state of a store that is restored.
   for (Implementation::GroupData& group : self.groups) group.memory.seal();
+  auto guard = self.lock();
   self.hand_over.restore(step);
   for (std::size_t i = 0; i < update_counts.size(); ++i) self.groups[i].updates = update_counts[i];
   self.unlock_and_notify(std::move(guard));

@@ -25,6 +25,8 @@ std::vector<std::vector<ParameterStore::Implementation::Use>> ParameterStore::Im
   return uses_by_group;
 }
 
+// Uses before this one have `first` contributions where devices push; what ranks send of them takes as many places for
+// each rank as it sends.
 std::size_t ParameterStore::Implementation::sent_place(const Use& use, int which, int rank) const {
   const int sent = options.sent_gradients();
   return use.first * static_cast<std::size_t>(sent) / static_cast<std::size_t>(options.pushed_gradients()) +

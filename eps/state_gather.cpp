@@ -4,7 +4,6 @@
 #include <exception>
 #include <iterator>
 
-#include "core/activity.h"
 #include "core/hash.h"
 
 namespace l2l::eps {
@@ -39,7 +38,6 @@ std::vector<std::string> StateGather::together(const std::function<std::string()
   } catch (const std::exception& error) {
     outcome = kFailed + std::string(error.what());
   }
-  const ActivitySpan span(Doing::rests, "the wait for other ranks");
   std::vector<std::string> outcomes = ranks_.gather_texts(outcome);
   const auto failed = std::ranges::find_if(outcomes, [](const std::string& each) { return each[0] != kDone; });
   if (failed == outcomes.end()) {
@@ -71,9 +69,25 @@ std::vector<GroupIndex> StateGather::next_round(StateSave& save) {
 
 bool StateGather::gather_round(std::span<const GroupIndex> groups, bool gives_up) {
   RankExchange exchange{};
-  for (const GroupIndex group : groups) append(exchange, store_.gather_state(group, store_.writer(group)));
+  std::exception_ptr failure;  // of which the others hear before any exchange that this rank would miss
+  try {
+    for (const GroupIndex group : groups) append(exchange, store_.gather_state(group, store_.writer(group)));
+  } catch (const std::exception&) {
+    failure = std::current_exception();
+  }
+  const bool all_ready = all_say(!failure);
+  if (failure) std::rethrow_exception(failure);
+  if (!all_ready) return false;
   ranks_.finish(ranks_.exchange(exchange.sent, exchange.received, 0));
   return agree_on_state(groups, gives_up);
+}
+
+bool StateGather::all_say(bool yes) {
+  const std::byte flag{yes ? std::uint8_t{1} : std::uint8_t{0}};
+  std::vector<std::byte> flags(static_cast<std::size_t>(ranks_.size()));
+  const std::vector<Bytes> sizes(flags.size(), 1);
+  ranks_.finish(ranks_.all_gather(std::span(&flag, 1), sizes, flags));
+  return std::ranges::count(flags, std::byte{0}) == 0;
 }
 
 // After the last read: what was sent is what the checksums were taken of.
@@ -84,12 +98,9 @@ bool StateGather::agree_on_state(std::span<const GroupIndex> groups, bool gives_
   } catch (const CorruptState&) {
     corrupt = std::current_exception();
   }
-  const std::byte flag{corrupt || gives_up ? std::uint8_t{1} : std::uint8_t{0}};
-  std::vector<std::byte> flags(static_cast<std::size_t>(ranks_.size()));
-  const std::vector<Bytes> sizes(flags.size(), 1);
-  ranks_.finish(ranks_.all_gather(std::span(&flag, 1), sizes, flags));
+  const bool all_go_on = all_say(!corrupt && !gives_up);
   if (corrupt) std::rethrow_exception(corrupt);
-  return std::ranges::count(flags, std::byte{0}) == static_cast<std::ptrdiff_t>(flags.size());
+  return all_go_on;
 }
 
 void StateGather::gather(GroupIndex group) {

@@ -31,7 +31,8 @@ class StateGather {
 
   // Runs `body` on every rank and returns what it returned on each. Where it throws on any, all throw: of the first
   // that did, a CorruptFile or other BadInput as that, all else as FailureOfAll, with rank and message. A rank on which
-  // it throws one of these two, or CorruptState, throws that.
+  // it throws one of these two, or CorruptState, throws that. `body` may exchange only what every rank takes part in,
+  // whatever it throws: the calls below see to that.
   std::vector<std::string> together(const std::function<std::string()>& body);
 
   // A save goes through the groups in rounds, each of which brings one group at most to every writer. The groups of the
@@ -39,7 +40,7 @@ class StateGather {
   std::vector<GroupIndex> next_round(StateSave& save);
   // Afterwards the store of each one's writer reads the whole group, until the next round, and `save` may release it
   // everywhere. `gives_up`: this rank cannot write any more. False where any rank gives up. Throws CorruptState as
-  // ParameterStore::check_state() does; the others then give up.
+  // ParameterStore::check_state() does, and what this rank cannot prepare; the others then give up.
   bool gather_round(std::span<const GroupIndex> groups, bool gives_up);
   void end_rounds() { store_.forget_gathered(); }
 
@@ -52,6 +53,7 @@ class StateGather {
   // To rank 0. Throws Error where another rank throws CorruptState.
   void gather(GroupIndex group);
   bool agree_on_state(std::span<const GroupIndex> groups, bool gives_up);
+  bool all_say(bool yes);
 
   ParameterStore& store_;
   collectives::Collectives& ranks_;

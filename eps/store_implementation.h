@@ -24,7 +24,7 @@
 
 namespace l2l::eps {
 
-// Constant after construction: options and the structure of every vector; layout, wires and uses but for set_layers().
+// Constant after construction: options, groups and lanes; layout, wires and uses but for set_layers().
 // Do not call Failure::fail() with the mutex held: it takes the mutex to wake those who wait here.
 struct ParameterStore::Implementation {
   Implementation(ModelLayout model, const StoreOptions& store_options, MemorySource& source, Failure& run_failure,
@@ -35,7 +35,7 @@ struct ParameterStore::Implementation {
   struct GroupData {
     GroupMemory memory;
     Bytes state_traffic;                  // of an update
-    std::vector<Contribution> gradients;  // by contribution; once devices are summed, of each use by rank
+    std::vector<Contribution> gradients;  // by contribution; once devices are summed, by sent_place()
     std::vector<int> slots;               // of this rank's devices, by contribution; -1: none
     int received_slot = -1;               // ExchangeSlots::received; -1: none
     int sum_slot = -1;                    // ExchangeSlots::sums; -1: none

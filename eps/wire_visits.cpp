@@ -30,6 +30,8 @@ WireVisits::WireVisits(const ModelLayout& layout, const StoreOptions& options, M
   visits_.reserve(kPassesAhead * 2 * layout.layers.size());
 }
 
+// The first device of a pass adds its visits at the end; the others come to the same ones, which they must agree on. A
+// pass of one device alone adds visits that the others pass over: for them they count as announced and taken.
 void WireVisits::announce(int device, std::span<const LayerIndex> layers, Version version, int devices) {
   const VisitId end = first_ + visits_.size();
   const VisitId from = std::exchange(announced_[at(device)], announced_[at(device)] + layers.size());

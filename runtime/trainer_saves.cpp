@@ -59,7 +59,7 @@ void Trainer::Implementation::check_room(eps::DirectoryUse use) const {
   if (checkpoint.directory.empty() || !writes()) return;
   const bool once = checkpoint.every == 0 && checkpoint.minutes == 0;
   const int kept = static_cast<int>(checkpoint.keep) + (checkpoint.best.empty() ? 0 : 1);
-  eps::check_room(checkpoint.directory, {checkpoint_size, once ? 1 : 2, once ? 1 : kept + 1}, use);
+  eps::check_room(checkpoint.directory, {checkpoint_size, once ? 1 : 2, once ? 1 : kept + 1, run.newest.step}, use);
 }
 
 // Each rank writes its part of a checkpoint into a folder that the first has made.

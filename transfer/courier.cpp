@@ -40,7 +40,8 @@ struct Courier::UnderWay {
   std::unique_ptr<collectives::Exchange> exchange;
 };
 
-// Says every second to the next rank that this one is alive, and listens to the one before, in a ring.
+// Says every second to the next rank that this one is alive, and listens to the one before, in a ring. Time in which
+// this rank itself was stopped is no silence of the other.
 class Courier::Pulse {
  public:
   Pulse(collectives::Collectives& ranks, int channel, std::chrono::seconds timeout)
@@ -49,12 +50,11 @@ class Courier::Pulse {
   }
 
   void beat() {
-    const Clock::time_point now = Clock::now();
     if (heard_->done()) {
-      last_heard_ = now;
+      silence_ = {};
       if (word_ == kAlive) listen();
     }
-    if (now - last_said_ >= kPulse && (said_ == nullptr || said_->done())) say(kAlive);
+    if (Clock::now() - last_said_ >= kPulse && (said_ == nullptr || said_->done())) say(kAlive);
     check_silence();
   }
   // All ranks end.
@@ -63,7 +63,7 @@ class Courier::Pulse {
     say(kEnds);
     while (true) {
       wait_for(*heard_);
-      last_heard_ = Clock::now();
+      silence_ = {};
       if (word_ != kAlive) break;
       listen();
     }
@@ -80,8 +80,11 @@ class Courier::Pulse {
   void wait_for(collectives::Exchange& exchange) {
     for (; !exchange.done(); std::this_thread::sleep_for(kBetweenQuestions)) check_silence();
   }
-  void check_silence() const {
-    if (timeout_.count() == 0 || Clock::now() - last_heard_ < timeout_) return;
+  void check_silence() {
+    const Clock::time_point now = Clock::now();
+    silence_ += std::min<Clock::duration>(now - last_look_, kPulse);
+    last_look_ = now;
+    if (timeout_.count() == 0 || silence_ < timeout_) return;
     throw Error("rank " + std::to_string(before()) + " has been silent for " + std::to_string(timeout_.count()) +
                 " s (distributed.timeout): it was stopped, hangs, or cannot be reached any more");
   }
@@ -102,7 +105,8 @@ class Courier::Pulse {
   const std::chrono::seconds timeout_;
   std::byte word_{}, saying_{};
   std::unique_ptr<collectives::Exchange> heard_, said_;
-  Clock::time_point last_heard_ = Clock::now(), last_said_;
+  Clock::duration silence_{};  // since the last word
+  Clock::time_point last_look_ = Clock::now(), last_said_;
 };
 
 Courier::Courier(eps::ParameterStore& store, collectives::Collectives& ranks, Failure& failure,
@@ -138,7 +142,7 @@ collectives::Traffic Courier::traffic(eps::ExchangeKind kind) const {
 void Courier::run() {
   const ThreadActivity listed("courier");
   try {
-    while (!abandons_ && (!stopping_ || !under_way_.empty())) take_turns();
+    while (goes_on()) take_turns();
     if (abandons_ || failure_.failed()) return abandon();
     pulse_->end();
   } catch (...) {
@@ -152,7 +156,17 @@ void Courier::abandon() {
   pulse_->abandon();
 }
 
+bool Courier::goes_on() const { return !abandons_ && (!stopping_ || !under_way_.empty()); }
+
+// One span for all of them: that it looks again and again is no progress of the run.
 void Courier::take_turns() {
+  const bool idle = under_way_.empty();
+  const ActivitySpan span(idle ? Doing::rests : Doing::ranks,
+                          idle ? "the wait for something to exchange" : "exchanges with other ranks");
+  while (goes_on() && under_way_.empty() == idle) take_turn();
+}
+
+void Courier::take_turn() {
   const auto at_most = under_way_.empty() ? std::chrono::nanoseconds(kWithoutExchanges) : kBetweenQuestions;
   if (std::optional<eps::RankExchange> next = store_.next_exchange(at_most)) {
     under_way_.push_back(start(std::move(*next)));

@@ -39,7 +39,10 @@ class Courier {
   struct UnderWay;
   class Pulse;
   void run();
+  bool goes_on() const;
+  // Until an exchange is under way, or until none is any more.
   void take_turns();
+  void take_turn();
   void abandon();
   UnderWay start(eps::RankExchange exchange);
   void finish(const UnderWay& exchange);

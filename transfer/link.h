@@ -1,4 +1,4 @@
-// Copies between host and device, counted by what they carry. The counters are part of the API; docs/architecture.md
+// Copies between host and device, counted by what they carry. The counters are part of the API; docs/transfer.md
 // (Counters) has the formulas that they equal.
 #pragma once
 

@@ -82,6 +82,10 @@ void discard(const std::filesystem::path& folder) {
   });
 }
 
+[[noreturn]] void refuse_to_replace(const std::filesystem::path& folder) {
+  throw Error(folder.string() + ": is being read by another program; save again when that has ended");
+}
+
 std::vector<CheckpointFolder> checkpoints_in(const std::filesystem::path& directory) {
   std::vector<CheckpointFolder> folders;
   for (const std::filesystem::path& path : list_folder(directory)) {
@@ -143,9 +147,10 @@ std::filesystem::path publish(const std::filesystem::path& directory, const std:
     if (is_there(old)) {  // a process was killed here: `target` may not be on the disk yet
       sync_folder(directory);
       discard(old);
-      if (is_there(old))
-        throw Error(old.string() + ": is being read by another program; save again when that has ended");
+      if (is_there(old)) refuse_to_replace(old);
     }
+    const std::optional<FileLock> lock = lock_to_remove(target);
+    if (!lock) refuse_to_replace(target);
     move_folder(target, old);
   }
   move_folder(temporary, target);

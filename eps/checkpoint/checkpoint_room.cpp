@@ -97,10 +97,13 @@ void check_file_size(const fs::path& directory, const CheckpointSize& size) {
                  of_file(directory.string(), kDirectoryKey));
 }
 
-// Complete or not: both have their room already. None where another run has just removed the directory again.
-int count_checkpoints(const fs::path& directory) {
+// Those that the run's own will replace, complete or not: both have their room already. None where another run has just
+// removed the directory again.
+int count_checkpoints(const fs::path& directory, std::int64_t from_step) {
   try {
-    return static_cast<int>(std::min<std::size_t>(list_checkpoints(directory).size(), 1'000'000));
+    const std::vector<CheckpointFolder> folders = list_checkpoints(directory);
+    return static_cast<int>(std::ranges::count_if(
+        folders, [&](const auto& folder) { return static_cast<std::int64_t>(folder.step) <= from_step; }));
   } catch (const BadInput&) {
     return 0;
   }
@@ -110,7 +113,7 @@ void check_free(const fs::path& directory, const CheckpointNeed& need, Directory
   std::error_code error;
   const fs::space_info space = fs::space(directory, error);
   if (error) return;
-  const int there = count_checkpoints(directory);
+  const int there = count_checkpoints(directory, need.from_step);
   const auto bytes = [&](int checkpoints) {
     return need.size.bytes() * static_cast<Bytes>(std::max(1, checkpoints - there));
   };

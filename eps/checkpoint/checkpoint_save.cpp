@@ -47,7 +47,10 @@ class RankShare {
   RankShare(const std::filesystem::path& folder, const ParameterStore& store, const RunState& state,
             StateGather& gather)
       : store_(store), gather_(gather) {
-    attempt([&] { files_.emplace(folder, store, state, gather.place()); });
+    attempt([&] {
+      note_progress();
+      files_.emplace(folder, store, state, gather.place());
+    });
   }
 
   bool write(StateSave save) {
@@ -59,8 +62,10 @@ class RankShare {
       const std::uint64_t updates = own == round.end() ? 0 : store_.update_count(*own);
       save.release();  // what others write is sent, what this rank writes is copied
       if (!all_go_on) return false;
-      if (own != round.end()) attempt([&] { files_->write(*own, updates); });
-      note_progress();
+      attempt([&] {
+        if (own != round.end()) files_->write(*own, updates);
+        note_progress();
+      });
     }
     return true;
   }
@@ -90,7 +95,6 @@ class RankShare {
 // What a manifest says of this rank's part; nothing where another rank has failed.
 std::string write_share(const std::filesystem::path& folder, const ParameterStore& store, StateSave save,
                         const RunState& state, StateGather& gather) {
-  note_progress();
   RankShare share(folder, store, state, gather);
   const bool all = share.write(std::move(save));
   gather.end_rounds();

@@ -172,6 +172,17 @@ int chosen_gradient_buffers(const RunParts& parts, eps::StoreOptions store) {
   return std::max(few, static_cast<int>(static_cast<Bytes>(sharing) * std::min(room / of_each, layers)));
 }
 
+// Of several processes, to a layer that a list has several times.
+void check_contributions(const ResolvedOptions& options, const eps::StoreOptions& store) {
+  if (!options.model.reserve) return;
+  const std::int64_t uses = options.model.reserve->most_uses, sent = store.sent_gradients() * store.rank.count;
+  if (uses * sent <= eps::kMostContributions) return;
+  throw BadInput("model.reserve: most_uses = " + std::to_string(uses) + " with " + std::to_string(store.rank.count) +
+                 " processes, which send " + std::to_string(sent) + " gradients of each use, makes " +
+                 std::to_string(uses * sent) + " gradients of a layer in a step; at most " +
+                 std::to_string(eps::kMostContributions) + " are possible: lower most_uses");
+}
+
 eps::StoreOptions store_options(const RunParts& parts) {
   const ResolvedOptions& options = parts.options;
   eps::StoreOptions store;
@@ -195,6 +206,7 @@ eps::StoreOptions store_options(const RunParts& parts) {
   const auto layers = static_cast<std::int64_t>(parts.model.layout.layers.size());
   const auto buffers = static_cast<int>(std::min(options.eps.gradient_buffers, layers));
   store.staging_slots = buffers > 0 ? buffers * store.pushed_gradients() : chosen_gradient_buffers(parts, store);
+  check_contributions(options, store);
   return store;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -9,6 +10,8 @@
 #include <vector>
 
 #include "core/file_system.h"
+#include "l2l/errors.h"
+#include "tests/support/locked_disk.h"
 #include "tests/support/meddled_disk.h"
 #include "tests/support/refusal.h"
 #include "tests/support/temporary_folder.h"
@@ -64,6 +67,60 @@ TEST(MakeFolders, AFileInTheWayIsAnError) {
   const TemporaryFolder folder;
   const MeddledDisk disk([](const fs::path& path) { std::ofstream(path) << "text"; });
   EXPECT_EQ(refusal([&] { make_folders(folder / "a"); }), (folder / "a").string() + ": cannot be created: File exists");
+}
+
+// The disk, but for calls that fail with one path, for what this process is or has.
+class DeniedDisk final : public testing::LockedDisk {
+ public:
+  DeniedDisk(fs::path path, int error)
+      : LockedDisk([&disk = file_system()]() -> FileSystem& { return disk; }),
+        path_(std::move(path)),
+        error_(error),
+        in_use_(*this) {}
+  int open(const Path& path) override { return path == path_ ? denied() : LockedDisk::open(path); }
+  int list(const Path& folder, std::vector<std::string>& names) override {
+    return folder == path_ ? denied() : LockedDisk::list(folder, names);
+  }
+
+ private:
+  int denied() const {
+    errno = error_;
+    return -1;
+  }
+  const fs::path path_;
+  const int error_;
+  const FileSystemOverride in_use_;
+};
+
+// As an empty /scratch/$USER.
+TEST(MakeFolders, InAFolderThatMayNotBeListed) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "user");
+  const DeniedDisk disk(folder.path(), EACCES);
+  EXPECT_EQ(refusal([&] { make_folders(folder / "user/a"); }), "(none)");
+  EXPECT_TRUE(fs::is_directory(folder / "user/a"));
+}
+
+TEST(InputFile, WhatMayBeSoundIsNotCalledDamaged) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(InputFile(folder / "missing"), CorruptFile);
+  std::ofstream(folder / "file") << "text";
+  const auto opened = [&](int error) {
+    const DeniedDisk disk(folder / "file", error);
+    const InputFile file(folder / "file");
+  };
+  for (const int error : {EACCES, EMFILE, ENFILE, ENOMEM, ESTALE}) {
+    try {
+      opened(error);
+      ADD_FAILURE() << error;
+    } catch (const CorruptFile& damage) {
+      ADD_FAILURE() << damage.what();
+    } catch (const BadInput& refused) {
+      EXPECT_EQ(refused.place().file, (folder / "file").string());
+    }
+  }
+  EXPECT_NE(refusal([&] { opened(EMFILE); }).find("ulimit -n"), std::string::npos);
+  EXPECT_THROW(opened(EIO), CorruptFile);
 }
 
 TEST(MakeFolders, ManyMakeAndRemoveTheSameParents) {

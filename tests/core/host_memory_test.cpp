@@ -1,11 +1,16 @@
 #include "core/host_memory.h"
 
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <fstream>
+#include <numeric>
+#include <vector>
 
 #include "core/control_groups.h"
 #include "l2l/errors.h"
@@ -172,6 +177,22 @@ TEST(HostMemory, SeesRealMemoryComeAndGo) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they reserve terabytes of addresses
+// The list of its groups stands before the field in /proc/self/status.
+TEST(HostMemory, ThePeakIsFoundForAUserOfManyGroups) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may have more groups";
+  const auto peak_with = [](std::size_t groups) {
+    std::vector<gid_t> ids(groups);
+    std::iota(ids.begin(), ids.end(), gid_t{4'000'000'000});
+    const pid_t child = fork();
+    if (child == 0) _exit(setgroups(ids.size(), ids.data()) == 0 && PeakResident().bytes() > kMiB ? 0 : 1);
+    int status = 1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  };
+  for (std::size_t groups = 330; groups < 400; ++groups) ASSERT_TRUE(peak_with(groups)) << groups;
+  EXPECT_TRUE(peak_with(2000));
+}
+
 TEST(HostMemory, TheAddressSpaceLimitCounts) {
   rlimit old{};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &old), 0);

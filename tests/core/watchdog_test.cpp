@@ -57,6 +57,26 @@ TEST(Activity, SaysWhatEachThreadDoes) {
   EXPECT_NE(describe_threads().find("a feeder 3: in a fetch of layer 7\n"), std::string::npos) << describe_threads();
 }
 
+// A thread that looks again and again has not come further.
+TEST(Activity, ARestWithinARestIsNoProgress) {
+  const ThreadActivity listed("a courier");
+  const auto moments = [] {
+    for (const ThreadState& each : thread_states()) {
+      if (each.name == "a courier") return each.moments;
+    }
+    return std::uint64_t{0};
+  };
+  for (const Doing outer : {Doing::rests, Doing::ranks}) {
+    const ActivitySpan span(outer, "a wait");
+    const std::uint64_t before = moments();
+    { const ActivitySpan inner(Doing::rests, "another"); }
+    EXPECT_EQ(moments(), before);
+    { const ActivitySpan inner(Doing::acts, "something"); }
+    EXPECT_EQ(moments(), before + 2);
+    EXPECT_NE(describe_threads().find("a courier: in a wait\n"), std::string::npos);
+  }
+}
+
 TEST(Activity, AnUnknownExceptionNamesItsThread) {
   try {
     throw std::runtime_error("no more");

@@ -8,10 +8,12 @@
 #include <algorithm>
 
 #include "eps/checkpoint/checkpoint.h"
+#include "eps/checkpoint/checkpoint_locks.h"
 #include "eps/checkpoint/manifest.h"
 #include "tests/eps/small_checkpoint.h"
 #include "tests/support/memory_files.h"
 #include "tests/support/parameter_state.h"
+#include "tests/support/refusal.h"
 #include "tests/support/temporary_folder.h"
 
 namespace l2l::eps {
@@ -90,6 +92,19 @@ TEST(CheckpointFolders, SavingAStepTwiceReplacesIt) {
   EXPECT_EQ(entries(folder.path()), std::vector<std::string>{"step-00000004"});
   load_checkpoint(path, target.store);
   EXPECT_EQ(bits(target.store), bits(run.store));
+}
+
+TEST(CheckpointFolders, OneThatIsBeingReadIsNotReplaced) {
+  const TemporaryFolder folder;
+  TestRun run(small_layout());
+  const fs::path path = save_checkpoint(folder.path(), run.store, at_step(4), 2);
+  const auto save = [&] { save_checkpoint(folder.path(), run.store, at_step(4), 2); };
+  {
+    const ReadLock reader(path);
+    EXPECT_NE(::l2l::testing::refusal(save).find("is being read by another program"), std::string::npos);
+    EXPECT_EQ(entries(folder.path()), std::vector<std::string>{"step-00000004"});
+  }
+  save();
 }
 
 TEST(CheckpointFolders, AReplacementInterruptedBetweenItsRenamesLosesNothing) {

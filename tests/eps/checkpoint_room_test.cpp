@@ -38,6 +38,20 @@ TEST(CheckRoom, ALookLeavesWhatAnotherProcessMade) {
   EXPECT_FALSE(fs::exists(folder / "a/b"));
 }
 
+// Those of later steps stay beside the run's own: it goes on from an earlier one, or is new.
+TEST(CheckRoom, CountsWhatTheRunReplaces) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "step-00000003");
+  CheckpointNeed need;
+  need.size.model = fs::space(folder.path()).available / 5 * 3;  // room for one, not for two
+  const auto look = [&](std::int64_t from_step) {
+    need.from_step = from_step;
+    return refusal([&] { check_room(folder.path(), need, DirectoryUse::look); });
+  };
+  EXPECT_EQ(look(3), "(none)");
+  for (const std::int64_t step : {-1, 2}) EXPECT_NE(look(step).find("for 2 of them"), std::string::npos) << look(step);
+}
+
 // Two of each directory, which see theirs go away.
 TEST(CheckRoom, ManyLookAtOnce) {
   const TemporaryFolder folder;

@@ -595,6 +595,12 @@ TEST_F(Exchange, WhatWasNotReservedIsRefused) {
   expect(invalid([](Options& o) { o.model.reserve->most_layers = 2; }), {"most_layers = 2", "3"});
   expect(invalid([](Options& o) { o.model.reserve->most_layers = 6; }), {"most_layers = 6", "5 layers", "make 5"});
   expect(invalid([](Options& o) { o.model.reserve->most_uses = 0; }), {"most_uses = 0"});
+  expect(invalid([](Options& o) {
+           o.model.reserve->most_uses = 33;
+           o.distributed.nodes = 4;
+           o.batch.micro_batches = 4;
+         }),
+         {"most_uses = 33", "4 processes", "132 gradients"});
   expect(invalid([](Options& o) { o.model.blocks[2].shares = 1; }), {"layer 2", "most_uses"});
   expect(invalid([](Options& o) { o.model.reserve->layers.push_back(layer(0)); }), {"layer 0", "same id"});
   expect(invalid([](Options& o) {

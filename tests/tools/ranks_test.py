@@ -236,6 +236,33 @@ class Ranks(rank_runs.RankRuns):
         self.assertIn("rank 2: rank 1 has been silent for 8 s", self.messages())
         self.wait_for("no process is left", lambda: not self.processes())
 
+    def test_ranks_that_are_stopped_together_go_on(self):
+        run = self.start(3, settings=["run.steps=1000000", "distributed.timeout=3"])
+        self.wait_for_steps()
+        ranks = self.processes()
+        for rank in ranks.values():
+            os.kill(rank, signal.SIGSTOP)
+        time.sleep(4)
+        for rank in ranks.values():
+            time.sleep(0.2)
+            os.kill(rank, signal.SIGCONT)
+        time.sleep(1)
+        self.assertIsNone(run.poll(), self.messages())
+        os.kill(ranks[0], signal.SIGTERM)
+        run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 0, self.messages())
+
+    def test_a_thread_of_one_rank_that_hangs_ends_all(self):
+        for rank, thread in ((1, "weight feeder"), (0, "gradient sender")):
+            with self.subTest(thread=thread):
+                limit = "export L2L_HANG_SECONDS=2; "
+                run = self.on_rank(2, rank, there=limit + f"export 'L2L_FAULT_MOMENT=hang:20:{thread}'; exec {{line}}",
+                                   elsewhere=limit + "exec {line}")
+                if run.returncode == 0:
+                    self.skipTest("no fault points in this build")
+                self.assertIn(f"thread {thread} 0", run.stderr)
+                self.wait_for("no process is left", lambda: not self.processes())
+
     def test_a_gradient_that_is_not_finite_is_found_by_all(self):
         for settings in (["optimizer.learning_rate=1e30"], ["optimizer.learning_rate=1e30", 'optimizer.clip="global"']):
             done = subprocess.run(self.command(3, "--quiet", settings=settings), cwd=self.path, capture_output=True, text=True,

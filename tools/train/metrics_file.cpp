@@ -31,7 +31,12 @@ std::uintmax_t bytes_until(const std::filesystem::path& path, std::int64_t compl
 std::optional<FileLock> lock(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
-  std::optional<FileLock> lock = FileLock::take(path, LockKind::exclusive);
+  std::optional<FileLock> lock;
+  try {
+    lock = FileLock::take(path, LockKind::exclusive);
+  } catch (const std::system_error& error) {
+    throw BadInput(std::string(kOption) + " " + error.what());
+  }
   if (lock) return lock;
   throw BadInput(std::string(kOption) + " " + path.string() + ": another run is writing to it; name another file");
 }
