@@ -230,12 +230,12 @@ bool ModelLayout::has_statistics() const {
   return std::ranges::any_of(groups, [](const GroupSpec& group) { return group.has_statistics(); });
 }
 
-int ModelLayout::uses(GroupIndex group) const {
-  int count = 0;
+std::vector<int> ModelLayout::uses() const {
+  std::vector<int> uses(groups.size());
   for (const LayerSpec& layer : layers) {
-    for (const LayerPart& part : layer.parts) count += part.group == group;
+    for (const LayerPart& part : layer.parts) ++uses[static_cast<std::size_t>(part.group)];
   }
-  return count;
+  return uses;
 }
 
 int ModelLayout::further_uses() const {

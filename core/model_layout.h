@@ -126,8 +126,8 @@ struct ModelLayout {
   std::optional<std::vector<GradientRange>> gradient_ranges(const std::vector<LayerPart>& parts) const;
   // Per group: elements at which parts begin or end inside it, ascending. Sums over its elements do not cross these.
   std::vector<std::vector<std::int64_t>> cuts() const;
-  int uses(GroupIndex group) const;  // number of layers it is a part of
-  int further_uses() const;          // of all trained groups beyond their first
+  std::vector<int> uses() const;  // of each group: number of layers it is a part of
+  int further_uses() const;       // of all trained groups beyond their first
   bool has_statistics() const;
   std::int64_t parameters() const;  // elements without padding, each group once
   std::int64_t trained_parameters() const;

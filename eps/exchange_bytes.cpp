@@ -16,33 +16,39 @@ collectives::Traffic all_gathered(const std::vector<ShardCut>& cuts, std::int64_
 
 }  // namespace
 
-ExchangeBytes exchange_bytes(const ModelLayout& layout, GroupIndex group, const StoreOptions& options) {
-  const GroupSpec& spec = layout.groups[static_cast<std::size_t>(group)];
-  ExchangeBytes bytes;
-  if (options.rank.count == 1 || spec.gradient_elements() == 0 || layout.uses(group) == 0) return bytes;
-  const std::vector<ShardCut> cuts = shard_cuts(spec, options.rank.count, options.whole_tensors());
-  const std::int64_t all = elements_of_uses(layout, group, {0, spec.gradient_elements()});
-  const std::int64_t own = elements_of_uses(layout, group, gradients_of_rank(cuts, options.rank.index));
+std::vector<ExchangeBytes> exchange_bytes(const GroupSpec& group, std::span<const ElementRange> uses,
+                                          const StoreOptions& options) {
+  const int ranks = options.rank.count;
+  std::vector<ExchangeBytes> bytes(static_cast<std::size_t>(ranks));
+  if (ranks == 1 || group.gradient_elements() == 0 || uses.empty()) return bytes;
+  const std::vector<ShardCut> cuts = shard_cuts(group, ranks, options.whole_tensors());
+  const std::int64_t all = elements_of_uses(uses, {0, group.gradient_elements()});
   const Bytes element = static_cast<Bytes>(options.sent_gradients()) * size_of(options.sent_type());
-  bytes.gradients = {static_cast<Bytes>(all - own) * element,
-                     static_cast<Bytes>((options.rank.count - 1) * own) * element};
-  bytes.squares = all_gathered(cuts, &ShardCut::block, options.rank.index, sizeof(double));
-  if (!options.shards_wire_of(spec)) {
-    bytes.wire = all_gathered(cuts, &ShardCut::wire, options.rank.index, size_of(options.wire));
+  for (int rank = 0; rank < ranks; ++rank) {
+    ExchangeBytes& its = bytes[static_cast<std::size_t>(rank)];
+    const std::int64_t own = elements_of_uses(uses, gradients_of_rank(cuts, rank));
+    its.gradients = {static_cast<Bytes>(all - own) * element, static_cast<Bytes>((ranks - 1) * own) * element};
+    its.squares = all_gathered(cuts, &ShardCut::block, rank, sizeof(double));
+    if (!options.shards_wire_of(group)) its.wire = all_gathered(cuts, &ShardCut::wire, rank, size_of(options.wire));
   }
   return bytes;
 }
 
-collectives::Traffic visit_bytes(const ModelLayout& layout, LayerIndex layer, const StoreOptions& options) {
-  collectives::Traffic bytes;
+std::vector<collectives::Traffic> visit_bytes(const ModelLayout& layout, LayerIndex layer,
+                                              const StoreOptions& options) {
+  const int ranks = options.rank.count;
+  std::vector<collectives::Traffic> bytes(static_cast<std::size_t>(ranks));
   for (const LayerPart& part : layout.layers[static_cast<std::size_t>(layer)].parts) {
     const GroupSpec& group = layout.groups[static_cast<std::size_t>(part.group)];
     if (!options.shards_wire_of(group)) continue;
-    const std::vector<ShardCut> cuts = shard_cuts(group, options.rank.count, options.whole_tensors());
+    const std::vector<ShardCut> cuts = shard_cuts(group, ranks, options.whole_tensors());
     const ElementRange all{part.begin, part.begin + layout.elements_of(part)};
-    const std::int64_t own = all.common(wire_of_rank(cuts, options.rank.index)).count();
-    bytes.sent += static_cast<Bytes>((options.rank.count - 1) * own) * size_of(options.wire);
-    bytes.received += static_cast<Bytes>(all.count() - own) * size_of(options.wire);
+    for (int rank = 0; rank < ranks; ++rank) {
+      collectives::Traffic& its = bytes[static_cast<std::size_t>(rank)];
+      const std::int64_t own = all.common(wire_of_rank(cuts, rank)).count();
+      its.sent += static_cast<Bytes>((ranks - 1) * own) * size_of(options.wire);
+      its.received += static_cast<Bytes>(all.count() - own) * size_of(options.wire);
+    }
   }
   return bytes;
 }

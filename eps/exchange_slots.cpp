@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
+
+#include "eps/shards.h"
 
 namespace l2l::eps {
 namespace {
@@ -11,26 +14,22 @@ std::size_t buffers(const StoreOptions& options) {
 }
 
 // Of all uses together; where layers are exchanged, of as many as the group may have.
-std::int64_t most_elements(const ModelLayout& layout, GroupIndex group, ElementRange range) {
+std::int64_t most_elements(const ModelLayout& layout, std::span<const ElementRange> uses, ElementRange range) {
   if (layout.exchange) return range.count() * (1 + layout.exchange->further_uses);
-  return elements_of_uses(layout, group, range);
-}
-
-Bytes received_bytes(const ModelLayout& layout, GroupIndex group, const StoreOptions& options) {
-  const GroupSpec& spec = layout.groups[static_cast<std::size_t>(group)];
-  if (spec.gradient_elements() == 0) return 0;
-  const std::vector<ShardCut> cuts = shard_cuts(spec, options.rank.count, options.whole_tensors());
-  const auto shard = static_cast<Bytes>(most_elements(layout, group, gradients_of_rank(cuts, options.rank.index)));
-  const int ranks = options.sums_devices() ? options.rank.count : options.rank.count - 1;
-  return shard * static_cast<Bytes>(ranks * options.sent_gradients()) * size_of(options.sent_type());
+  return elements_of_uses(uses, range);
 }
 
 // Of each slot.
 std::vector<Bytes> received_sizes(const ModelLayout& layout, const StoreOptions& options) {
   if (options.rank.count == 1) return {};
+  const int ranks = options.sums_devices() ? options.rank.count : options.rank.count - 1;
+  const Bytes element = static_cast<Bytes>(ranks * options.sent_gradients()) * size_of(options.sent_type());
+  const std::vector<std::vector<ElementRange>> uses = gradients_of_uses(layout);
   std::vector<Bytes> sizes;
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
-    sizes.push_back(received_bytes(layout, static_cast<GroupIndex>(i), options));
+    const std::vector<ShardCut> cuts = shard_cuts(layout.groups[i], options.rank.count, options.whole_tensors());
+    const ElementRange own = gradients_of_rank(cuts, options.rank.index);
+    sizes.push_back(static_cast<Bytes>(most_elements(layout, uses[i], own)) * element);
   }
   if (options.held()) return sizes;
   const Bytes largest = sizes.empty() ? 0 : *std::ranges::max_element(sizes);
@@ -39,10 +38,10 @@ std::vector<Bytes> received_sizes(const ModelLayout& layout, const StoreOptions&
 
 std::vector<Bytes> sum_sizes(const ModelLayout& layout, const StoreOptions& options) {
   if (!options.sums_devices()) return {};
+  const std::vector<std::vector<ElementRange>> uses = gradients_of_uses(layout);
   std::int64_t most = 0;
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
-    const std::int64_t all = layout.groups[i].gradient_elements();
-    most = std::max(most, most_elements(layout, static_cast<GroupIndex>(i), {0, all}));
+    most = std::max(most, most_elements(layout, uses[i], {0, layout.groups[i].gradient_elements()}));
   }
   return std::vector<Bytes>(buffers(options), static_cast<Bytes>(most) * size_of(options.sent_type()));
 }

@@ -56,14 +56,17 @@ StoreBytes ParameterStore::bytes_needed(const ModelLayout& layout, const StoreOp
 
 Bytes ParameterStore::bytes_moved(const ModelLayout& layout, const StoreOptions& options) {
   Bytes bytes = 0;
+  const std::vector<int> uses = layout.uses();
   for (const GroupSpec& group : layout.groups) bytes += Implementation::state_traffic(group, options);
   for (const LayerSpec& layer : layout.layers) {
     for (const LayerPart& part : layer.parts) {
       const auto trained = [&](const LayerPart& each) { return layout.gradient_elements_of(each) > 0; };
+      const auto index = static_cast<std::size_t>(part.group);
+      const GroupSpec& group = layout.groups[index];
       const bool checked_by_device = options.device_squares && options.devices == 1 && options.rank.count == 1 &&
-                                     layout.uses(part.group) == 1 && std::ranges::count_if(layer.parts, trained) == 1 &&
-                                     !layout.groups[static_cast<std::size_t>(part.group)].has_statistics();
-      const ElementRange own = Implementation::shard_of(layout.groups[static_cast<std::size_t>(part.group)], options);
+                                     uses[index] == 1 && std::ranges::count_if(layer.parts, trained) == 1 &&
+                                     !group.has_statistics();
+      const ElementRange own = Implementation::shard_of(group, options);
       const Bytes gradients =
           static_cast<Bytes>(gradients_of(layout, part).common(own).count()) * size_of(options.sent_type());
       bytes +=

@@ -43,7 +43,7 @@ enum class ClipMode : std::uint8_t { none, per_layer, global };
 
 inline constexpr int kMostDevices = 64;                       // of a rank
 inline constexpr int kMostSummands = 64;                      // of all ranks, to the gradient of one use
-inline constexpr int kMostContributions = 2 * kMostSummands;  // to the gradient of one element
+inline constexpr int kMostContributions = 2 * kMostSummands;  // of all uses and ranks, to the gradient of one element
 
 struct StoreOptions {
   // f32: the wire is the master. bf16: split master. f16: the master lies beside the wire; a weight beyond 65504 is
@@ -81,7 +81,15 @@ struct StoreOptions {
   // LAMB compares norms of whole tensors.
   bool whole_tensors() const { return std::holds_alternative<optimizers::LambSettings>(optimizer); }
   bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global || loss_scaling; }
-  // What comes from this rank's devices of an element of each use of a group: so many numbers, of this type.
+  // Gradients of an element of each use of a group:
+  //
+  //                                              the devices push       the rank sends
+  //   one rank                                   each its own           -
+  //   devices_sum                                one sum                that sum
+  //   several ranks, where sums_devices()        each its own           one sum, by the store
+  //   several ranks otherwise                    each its own           each device's own
+  //
+  // What comes from this rank's devices: so many numbers, of this type.
   int pushed_gradients() const { return devices_sum ? 1 : devices; }
   DType pushed_type() const { return devices_sum ? DType::f32 : gradients; }
   // Whether a sum over this rank's devices is fewer bytes than their gradients: sums are fp32.
@@ -91,7 +99,7 @@ struct StoreOptions {
   bool sums_are_subtrees() const { return rank.count == 1 || std::has_single_bit(static_cast<unsigned>(devices)); }
   // Whether the store sums the devices' gradients before they leave for the other ranks.
   bool sums_devices() const { return rank.count > 1 && !devices_sum && sums_are_smaller() && sums_are_subtrees(); }
-  // What a rank sends of an element of each use of a group: so many numbers, of this type.
+  // What a rank sends: so many numbers, of this type.
   int sent_gradients() const { return sums_devices() ? 1 : pushed_gradients(); }
   DType sent_type() const { return sums_devices() ? DType::f32 : pushed_type(); }
   // Why so many ranks with so many devices cannot train together; empty: they can.

@@ -63,13 +63,19 @@ ElementRange wire_of_rank(std::span<const ShardCut> cuts, int rank) {
   return {cuts[r].wire, cuts[r + 1].wire};
 }
 
-std::int64_t elements_of_uses(const ModelLayout& layout, GroupIndex group, ElementRange range) {
-  std::int64_t elements = 0;
+std::vector<std::vector<ElementRange>> gradients_of_uses(const ModelLayout& layout) {
+  std::vector<std::vector<ElementRange>> uses(layout.groups.size());
   for (const LayerSpec& layer : layout.layers) {
     for (const LayerPart& part : layer.parts) {
-      if (part.group == group) elements += gradients_of(layout, part).common(range).count();
+      uses[static_cast<std::size_t>(part.group)].push_back(gradients_of(layout, part));
     }
   }
+  return uses;
+}
+
+std::int64_t elements_of_uses(std::span<const ElementRange> uses, ElementRange range) {
+  std::int64_t elements = 0;
+  for (const ElementRange& use : uses) elements += use.common(range).count();
   return elements;
 }
 

@@ -50,8 +50,10 @@ ElementRange wire_of_rank(std::span<const ShardCut> cuts, int rank);
 inline ElementRange gradients_of(const ModelLayout& layout, const LayerPart& part) {
   return {part.begin, part.begin + layout.gradient_elements_of(part)};
 }
-// How many elements all uses of a group bring together of `range`.
-std::int64_t elements_of_uses(const ModelLayout& layout, GroupIndex group, ElementRange range);
+// The same of all parts, by groups.
+std::vector<std::vector<ElementRange>> gradients_of_uses(const ModelLayout& layout);
+// How many elements the uses of a group bring together of `range`.
+std::int64_t elements_of_uses(std::span<const ElementRange> uses, ElementRange range);
 
 // The rank that writes each group, whole, into checkpoints: about the same number of bytes on every rank, and on none
 // fewer than on rank 0, which has more to do. `groups`: their bytes. Pure.

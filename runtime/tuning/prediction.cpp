@@ -31,34 +31,27 @@ VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
   return cost;
 }
 
-// In a step; `wire` has what is gathered for visits as well.
-eps::ExchangeBytes exchanged(const ModelLayout& layout, const std::vector<VisitWork>& work,
-                             const eps::StoreOptions& store) {
-  eps::ExchangeBytes sum;
+// Of each rank in a step; `wire` has what is gathered for visits as well.
+std::vector<eps::ExchangeBytes> exchanged(const RunPlan& plan, const std::vector<VisitWork>& work) {
+  const ModelLayout& layout = plan.model.layout;
+  std::vector<eps::ExchangeBytes> sums(static_cast<std::size_t>(plan.store.rank.count));
   for (const VisitWork& visit : work) {
-    if (visit.weights.count > 0) sum.wire = sum.wire + eps::visit_bytes(layout, visit.layer, store);
+    if (visit.weights.count == 0) continue;
+    const std::vector<collectives::Traffic> bytes = eps::visit_bytes(layout, visit.layer, plan.store);
+    for (std::size_t rank = 0; rank < sums.size(); ++rank) sums[rank].wire = sums[rank].wire + bytes[rank];
   }
+  const std::vector<std::vector<eps::ElementRange>> uses = eps::gradients_of_uses(layout);
   for (std::size_t group = 0; group < layout.groups.size(); ++group) {
-    const eps::ExchangeBytes bytes = eps::exchange_bytes(layout, static_cast<GroupIndex>(group), store);
-    sum.gradients = sum.gradients + bytes.gradients;
-    sum.squares = sum.squares + bytes.squares;
-    sum.wire = sum.wire + bytes.wire;
+    const std::vector<eps::ExchangeBytes> bytes = eps::exchange_bytes(layout.groups[group], uses[group], plan.store);
+    for (std::size_t rank = 0; rank < sums.size(); ++rank) sums[rank] = sums[rank] + bytes[rank];
   }
-  return sum;
+  return sums;
 }
 
-// The store of the node that has most to exchange, for which the others wait: of small groups some have more than
-// others.
-eps::StoreOptions of_busiest(const RunPlan& plan, const std::vector<VisitWork>& work) {
-  eps::StoreOptions busiest = plan.store, store = plan.store;
-  Bytes most = 0;
-  for (store.rank.index = 0; store.rank.index < store.rank.count; ++store.rank.index) {
-    const eps::ExchangeBytes bytes = exchanged(plan.model.layout, work, store);
-    const Bytes either = (bytes.gradients + bytes.squares + bytes.wire).either();
-    if (either > most) busiest = store;
-    most = std::max(most, either);
-  }
-  return busiest;
+// The node that has most to exchange, for which the others wait: of small groups some have more than others.
+std::size_t busiest_of(const std::vector<eps::ExchangeBytes>& ranks) {
+  const auto either = [](const eps::ExchangeBytes& bytes) { return bytes.all().either(); };
+  return static_cast<std::size_t>(std::ranges::max_element(ranks, {}, either) - ranks.begin());
 }
 
 // What updates of this node's shards move, over what they would if it were alone: it has fewer elements, and more
@@ -71,6 +64,7 @@ double share_of_updates(const RunPlan& plan) {
 }
 
 StepModel model_of(const RunPlan& plan, StepCosts& costs) {
+  const ModelLayout& layout = plan.model.layout;
   StepModel model;
   model.cores = available_cores();
   model.held = plan.store.held();
@@ -82,16 +76,18 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
   const std::vector<VisitWork> work = step_work(plan);
   for (const VisitWork& visit : work) model.visits.push_back(cost_of(visit, costs));
   const Cost update = share_of_updates(plan) * costs.parameter_update();
-  const eps::StoreOptions busiest = of_busiest(plan, work);
+  const std::size_t busiest = busiest_of(exchanged(plan, work));
+  const std::vector<std::vector<eps::ElementRange>> uses = eps::gradients_of_uses(layout);
   model.wire_slots = plan.store.wire_slots;
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (work[i].weights.count > 0) {
-      model.visits[i].wires = eps::visit_bytes(plan.model.layout, work[i].layer, busiest);
+      model.visits[i].wires = eps::visit_bytes(layout, work[i].layer, plan.store)[busiest];
     }
-    for (const GroupIndex group : work[i].updated) {
-      const auto elements = plan.model.layout.groups[static_cast<std::size_t>(group)].gradient_elements();
-      model.visits[i].update = model.visits[i].update + static_cast<double>(elements) * update;
-      const eps::ExchangeBytes bytes = eps::exchange_bytes(plan.model.layout, group, busiest);
+    for (const GroupIndex updated : work[i].updated) {
+      const auto index = static_cast<std::size_t>(updated);
+      const GroupSpec& group = layout.groups[index];
+      model.visits[i].update = model.visits[i].update + static_cast<double>(group.gradient_elements()) * update;
+      const eps::ExchangeBytes bytes = eps::exchange_bytes(group, uses[index], plan.store)[busiest];
       model.visits[i].gradients = model.visits[i].gradients + bytes.gradients;
       model.visits[i].weights = model.visits[i].weights + bytes.squares + bytes.wire;
     }
@@ -112,7 +108,8 @@ NodesPrediction predict_nodes(const RunPlan& plan) {
   NodesPrediction nodes;
   nodes.nodes = plan.store.rank.count;
   nodes.limit = plan.store.too_many();
-  const auto [gradients, squares, wire] = exchanged(plan.model.layout, step_work(plan), plan.store);
+  const auto own = static_cast<std::size_t>(plan.store.rank.index);
+  const auto [gradients, squares, wire] = exchanged(plan, step_work(plan))[own];
   nodes.network = {gradients.sent, gradients.received, squares.sent, squares.received, wire.sent, wire.received};
   return nodes;
 }

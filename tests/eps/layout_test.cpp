@@ -10,8 +10,8 @@ namespace {
 
 TEST(Layout, CountsOfTheToyModel) {
   const ModelLayout layout = toy_layout();
-  EXPECT_EQ(layout.uses(kTable), 2);
-  EXPECT_EQ(layout.uses(kBlock0), 1);
+  EXPECT_EQ(layout.uses()[kTable], 2);
+  EXPECT_EQ(layout.uses()[kBlock0], 1);
   EXPECT_EQ(layout.parameters(), 41 * 15 + 8 * 16 + 2 * (13 + 150 * 130 + 130) + 32);
   EXPECT_EQ(layout.largest_layer(), 19776);
   EXPECT_NO_THROW(layout.validate());

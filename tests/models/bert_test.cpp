@@ -88,9 +88,9 @@ TEST(Bert, TheBiasOfTheVocabularyTravelsWithItsRows) {
     EXPECT_EQ(layer.parts[1].begin, chunk * 16);
     EXPECT_EQ(layer.parts[1].offset, model.layout.elements_of(layer.parts[0]));
   }
-  EXPECT_EQ(model.layout.uses(0), 8);  // the table, in the forward and in the backward pass
+  EXPECT_EQ(model.layout.uses()[0], 8);  // the table, in the forward and in the backward pass
   EXPECT_EQ(model.layout.groups[1].name, "cls.predictions.bias");
-  EXPECT_EQ(model.layout.uses(1), 4);
+  EXPECT_EQ(model.layout.uses()[1], 4);
 }
 
 TEST(Bert, AllTokensAreOfTypeZero) {

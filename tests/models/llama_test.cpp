@@ -52,9 +52,9 @@ TEST(Llama, ATiedTableHasTwoUsesAndAnotherOne) {
   for (const bool chunks : {false, true}) {
     const int per_use = chunks ? 4 : 1;
     const Model tied = make_llama(shape(true, chunks ? 16 : 0)), untied = make_llama(shape(false, chunks ? 16 : 0));
-    EXPECT_EQ(tied.layout.uses(0), 2 * per_use);
-    EXPECT_EQ(untied.layout.uses(0), per_use);
-    EXPECT_EQ(untied.layout.uses(1), per_use);
+    EXPECT_EQ(tied.layout.uses()[0], 2 * per_use);
+    EXPECT_EQ(untied.layout.uses()[0], per_use);
+    EXPECT_EQ(untied.layout.uses()[1], per_use);
   }
 }
 

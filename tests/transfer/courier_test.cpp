@@ -233,7 +233,7 @@ TEST(Courier, TrafficIsWhatTheShardsSay) {
     for (std::size_t i = 0; i < layout.groups.size(); ++i) {
       const auto cuts = eps::shard_cuts(layout.groups[i], 2, /*whole_tensors=*/false);
       const auto own = static_cast<std::size_t>(rank), other = 1 - own;
-      const auto contributions = static_cast<Bytes>(layout.uses(static_cast<GroupIndex>(i)));
+      const auto contributions = static_cast<Bytes>(layout.uses()[i]);
       const auto count = [&](std::size_t shard, std::int64_t eps::ShardCut::*member) {
         return static_cast<Bytes>(cuts[shard + 1].*member - cuts[shard].*member);
       };
@@ -255,24 +255,24 @@ TEST(Courier, TrafficIsWhatTheShardsSay) {
 void expect_counted(StoreOptions options, int ranks, const std::string& what) {
   const Result run = run_ranks(options, ranks);
   options.devices /= ranks;
+  options.rank.count = ranks;
   const ModelLayout layout = toy_layout();
+  const std::vector<std::vector<eps::ElementRange>> uses = eps::gradients_of_uses(layout);
   for (int rank = 0; rank < ranks; ++rank) {
-    options.rank = {rank, ranks};
-    std::array<Traffic, eps::kExchangeKinds> counted{};
+    const auto index = static_cast<std::size_t>(rank);
+    eps::ExchangeBytes counted;
     for (std::size_t i = 0; i < layout.groups.size(); ++i) {
-      const eps::ExchangeBytes bytes = eps::exchange_bytes(layout, static_cast<GroupIndex>(i), options);
-      counted[0] = counted[0] + bytes.gradients;
-      counted[1] = counted[1] + bytes.squares;
-      counted[2] = counted[2] + bytes.wire;
+      counted = counted + eps::exchange_bytes(layout.groups[i], uses[i], options)[index];
     }
     Traffic visits;  // one of each layer, after the last step
     for (LayerIndex layer = kEmbedding; layer <= kHead; ++layer) {
-      visits = visits + eps::visit_bytes(layout, layer, options);
+      visits = visits + eps::visit_bytes(layout, layer, options)[index];
     }
-    EXPECT_EQ(run.traffic[static_cast<std::size_t>(rank)][3], visits) << what << ", rank " << rank << " of " << ranks;
+    EXPECT_EQ(run.traffic[index][3], visits) << what << ", rank " << rank << " of " << ranks;
+    const Traffic kinds[eps::kGroupExchangeKinds] = {counted.gradients, counted.squares, counted.wire};
     for (std::size_t kind = 0; kind < eps::kGroupExchangeKinds; ++kind) {
-      const Traffic& found = run.traffic[static_cast<std::size_t>(rank)][kind];
-      const Traffic expected{kSteps * counted[kind].sent, kSteps * counted[kind].received};
+      const Traffic& found = run.traffic[index][kind];
+      const Traffic expected{kSteps * kinds[kind].sent, kSteps * kinds[kind].received};
       EXPECT_EQ(found, expected) << what << ", rank " << rank << " of " << ranks << ", kind " << kind;
     }
   }
@@ -290,9 +290,13 @@ TEST(Courier, TrafficIsWhatIsCountedBefore) {
     options.shard_wire = true;
     expect_counted(options, ranks, "LAMB, sharded wire");
   }
-  for (const GroupIndex group : {0, 1}) {
-    const eps::ExchangeBytes alone = eps::exchange_bytes(toy_layout(), group, options_of(DType::bf16, DType::f32));
-    EXPECT_EQ(alone.gradients + alone.squares + alone.wire, Traffic());
+  const ModelLayout layout = toy_layout();
+  for (const std::size_t group : {0, 1}) {
+    const std::vector<eps::ElementRange> uses = eps::gradients_of_uses(layout)[group];
+    const std::vector<eps::ExchangeBytes> alone =
+        eps::exchange_bytes(layout.groups[group], uses, options_of(DType::bf16, DType::f32));
+    ASSERT_EQ(alone.size(), 1u);
+    EXPECT_EQ(alone[0].all(), Traffic());
   }
 }
 
