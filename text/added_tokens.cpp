@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "l2l/errors.h"
 #include "text/characters.h"
 #include "text/utf8.h"
 
@@ -38,6 +39,27 @@ AddedToken read_added_token(const JsonReader& entry) {
   token.lstrip = entry.boolean_or("lstrip", false);
   token.rstrip = entry.boolean_or("rstrip", false);
   return token;
+}
+
+void AddedTokens::add(AddedToken token, const std::string& place) {
+  const auto [entry, is_new] = places_.emplace(token.content, tokens_.size());
+  if (!is_new) {
+    AddedToken& before = tokens_[entry->second];
+    token.id = before.id;
+    token.special |= before.special;
+    before = std::move(token);
+    return;
+  }
+  const std::optional<TokenId> known = vocabulary_.find(token.content);
+  if (!known && token.id != next_ && !token.content.empty()) {
+    throw BadInput(place + ": " + json_text(nlohmann::json(token.content)) + " has the id " + std::to_string(token.id) +
+                   ", but Hugging Face's library gives it " + std::to_string(next_) +
+                   ": tokens that are not in the vocabulary follow it one by one, in the order of the list; save the "
+                   "tokenizer anew by transformers: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)");
+  }
+  token.id = known.value_or(token.id);
+  if (!token.content.empty()) next_ = std::max<std::int64_t>(next_, token.id + 1);
+  tokens_.push_back(std::move(token));
 }
 
 TokenFinder::TokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {

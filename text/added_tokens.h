@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "text/json_reader.h"
@@ -21,6 +22,24 @@ struct AddedToken {
 
 // All but the id, from a field of a tokenizer file that lists such tokens.
 AddedToken read_added_token(const JsonReader& entry);
+
+// Gathers the tokens that a file adds to a vocabulary, as Hugging Face's library does: a token of the vocabulary keeps
+// its id, others are numbered one by one from `count` on, and of several with one content the last one's flags count.
+class AddedTokens {
+ public:
+  // `count`: of entries in the vocabulary, which must outlive this.
+  AddedTokens(const Vocabulary& vocabulary, std::int64_t count) : vocabulary_(vocabulary), next_(count) {}
+
+  // `token.id`: as the file says. Throws BadInput, beginning with `place`, where the library would give it another one.
+  void add(AddedToken token, const std::string& place);
+  std::vector<AddedToken> take() { return std::move(tokens_); }
+
+ private:
+  const Vocabulary& vocabulary_;
+  std::int64_t next_;  // the id of the next token that is not in the vocabulary
+  std::vector<AddedToken> tokens_;
+  std::unordered_map<std::string, std::size_t> places_;  // in tokens_, by content
+};
 
 // A part of a text: a token, or text between tokens.
 struct TokenOrText {

@@ -3,6 +3,7 @@
 #include "text/listed_tokenizer.h"
 #include "text/post_processor.h"
 #include "text/tokenizer_files.h"
+#include "text/vocabulary_files.h"
 
 namespace l2l::text {
 namespace {
@@ -46,16 +47,22 @@ void put_vocabulary(ListedTokenizer& listed, const Vocabulary& vocabulary) {
 }
 
 // Special tokens are found in texts only where asked for, others always.
+void put_added(ListedTokenizer& listed, const AddedToken& token, const std::string& place) {
+  const std::pair<const char*, bool> flags[] = {
+      {"single_word", token.single_word}, {"lstrip", token.lstrip}, {"rstrip", token.rstrip}};
+  for (const auto& [name, is_set] : flags) {
+    if (!token.special && is_set) throw BadInput(place + ": " + name + " is true" + kNotInLists);
+  }
+  put(listed, token.id, token.content, token.special ? ListedType::control : ListedType::user_defined);
+}
+
 void put_added(ListedTokenizer& listed, const JsonReader& json, const Vocabulary& vocabulary) {
   if (json.find("added_tokens") == nullptr) return;
   for (const JsonReader& entry : json.objects("added_tokens")) {
-    const std::string text = entry.string("content");
-    const bool special = entry.boolean_or("special", false);
-    for (const char* const key : {"single_word", "lstrip", "rstrip"}) {
-      if (!special && entry.boolean_or(key, false)) entry.refuse(std::string(key) + " is true" + kNotInLists);
-    }
+    AddedToken token = read_added_token(entry);
     const TokenId own = static_cast<TokenId>(entry.integer("id", kMostTokens - 1));
-    put(listed, vocabulary.find(text).value_or(own), text, special ? ListedType::control : ListedType::user_defined);
+    token.id = vocabulary.find(token.content).value_or(own);
+    put_added(listed, token, entry.place());
   }
 }
 
@@ -161,8 +168,12 @@ ListedTokenizer list_vocabulary_and_merges(const std::filesystem::path& vocabula
   listed.bytes = true;
   listed.pre = "gpt-2";
   put_vocabulary(listed, vocabulary);
-  for (const char* const name : {"<|endoftext|>", "<s>", "</s>", "<pad>", "<unk>", "<mask>"}) {
-    if (const std::optional<TokenId> id = vocabulary.find(name)) put(listed, *id, name, ListedType::control);
+  const TokenizerConfig config(vocabulary_file.parent_path());
+  if (config.json().boolean_or("add_prefix_space", false)) {
+    config.json().refuse(std::string("add_prefix_space is true") + kNotInLists);
+  }
+  for (const AddedToken& token : tokens_beside(vocabulary, config)) {
+    put_added(listed, token, config.json().place() + ".added_tokens_decoder");
   }
   const std::string text = read_tokenizer_file(merges_file);
   for (std::size_t begin = 0; begin < text.size();) {

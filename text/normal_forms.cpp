@@ -7,6 +7,8 @@
 #include <unicode/uniset.h>
 #include <unicode/utext.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "l2l/errors.h"
@@ -60,15 +62,42 @@ const icu::Normalizer2& normalizer(NormalForm form) {
   return kForms[static_cast<int>(form)];
 }
 
+std::int32_t icu_size(std::string_view piece) {
+  if (piece.size() <= std::numeric_limits<std::int32_t>::max()) return static_cast<std::int32_t>(piece.size());
+  throw BadInput("a text has " + std::to_string(piece.size()) +
+                 " bytes that normalization has to take as one, such as combining marks in a row: split the text");
+}
+
+// The end of a prefix of at least so many bytes, or of all of `text`, at the beginning of a character.
+std::size_t prefix_bytes(std::string_view text, std::size_t bytes) {
+  while (bytes < text.size() && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) ++bytes;
+  return std::min(bytes, text.size());
+}
+
+// The same, where what follows does not change the normal form of the prefix.
+std::size_t prefix_bytes(std::string_view text, std::size_t bytes, const icu::Normalizer2& form) {
+  std::size_t end = prefix_bytes(text, bytes);
+  while (end < text.size()) {
+    const CodePoint c = first_code_point(text.substr(end));
+    if (form.hasBoundaryBefore(static_cast<UChar32>(c.value))) break;
+    end += c.bytes;
+  }
+  return end;
+}
+
 }  // namespace
 
-std::string normal_form(std::string_view text, NormalForm form) {
-  UErrorCode status = U_ZERO_ERROR;
+std::string normal_form(std::string_view text, NormalForm form, std::size_t piece_bytes) {
+  const icu::Normalizer2& own = normalizer(form);
   std::string result;
   icu::StringByteSink<std::string> sink(&result);
-  normalizer(form).normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<std::int32_t>(text.size())), sink,
-                                 nullptr, status);
-  check(status);
+  while (!text.empty()) {
+    const std::string_view piece = text.substr(0, prefix_bytes(text, piece_bytes, own));
+    UErrorCode status = U_ZERO_ERROR;
+    own.normalizeUTF8(0, icu::StringPiece(piece.data(), icu_size(piece)), sink, nullptr, status);
+    check(status);
+    text.remove_prefix(piece.size());
+  }
   return result;
 }
 
@@ -80,24 +109,28 @@ void append_lowercase(std::string& result, char32_t c) {
   append_code_point(result, static_cast<char32_t>(u_tolower(static_cast<UChar32>(c))));
 }
 
-std::vector<std::size_t> grapheme_lengths(std::string_view text) {
+void for_each_grapheme(std::string_view text, const std::function<void(std::string_view)>& found,
+                       std::size_t piece_bytes) {
   UErrorCode status = U_ZERO_ERROR;
   thread_local const std::unique_ptr<icu::BreakIterator> characters(
       icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), status));
   check(status);
-  UText view = UTEXT_INITIALIZER;
-  utext_openUTF8(&view, text.data(), static_cast<std::int64_t>(text.size()), &status);
-  check(status);
-  characters->setText(&view, status);
-  std::vector<std::size_t> lengths;
-  std::int32_t begin = characters->first();
-  for (std::int32_t end = characters->next(); end != icu::BreakIterator::DONE; end = characters->next()) {
-    lengths.push_back(static_cast<std::size_t>(end - begin));
-    begin = end;
+  for (std::size_t bytes = piece_bytes; !text.empty();) {
+    const std::string_view piece = text.substr(0, prefix_bytes(text, bytes));
+    const icu::LocalUTextPointer view(utext_openUTF8(nullptr, piece.data(), icu_size(piece), &status));
+    check(status);
+    characters->setText(view.getAlias(), status);
+    check(status);
+    // The last cluster may go on behind the piece: it begins the next one.
+    std::int32_t begin = characters->first();
+    for (std::int32_t end = characters->next(); end != icu::BreakIterator::DONE; end = characters->next()) {
+      if (static_cast<std::size_t>(end) == piece.size() && piece.size() < text.size()) break;
+      found(piece.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
+      begin = end;
+    }
+    text.remove_prefix(static_cast<std::size_t>(begin));
+    bytes = begin > 0 ? piece_bytes : 2 * bytes;
   }
-  utext_close(&view);
-  check(status);
-  return lengths;
 }
 
 }  // namespace l2l::text

@@ -35,7 +35,7 @@ std::string Pattern::replace(std::string_view text, std::string_view by) const {
 std::optional<Match> Pattern::next(std::string_view text, std::size_t from) const {
   if (const Regex* const regex = std::get_if<Regex>(&pattern_)) return regex->find(text, from);
   const std::string& searched = std::get<std::string>(pattern_);
-  const std::size_t begin = searched.empty() ? std::string_view::npos : text.find(searched, from);
+  const std::size_t begin = text.find(searched, from);
   if (begin == std::string_view::npos) return std::nullopt;
   return Match{begin, begin + searched.size()};
 }

@@ -19,14 +19,19 @@ class Pattern {
   // The field "pattern": {"String": ...} or {"Regex": ...}. Throws BadInput.
   explicit Pattern(const JsonReader& owner);
 
-  // Calls found(begin, end) for every match that is not empty, from left to right.
+  // Calls found(begin, end) for every match, from left to right. A match of nothing (begin == end) counts unless it is
+  // right behind another match or the text is empty, as in Hugging Face's library.
   template <typename Found>
   void for_each(std::string_view text, const Found& found) const {
+    if (text.empty()) return;
+    std::size_t last_end = std::string_view::npos;
     for (std::size_t from = 0; from <= text.size();) {
       const std::optional<Match> match = next(text, from);
       if (!match) return;
-      if (match->begin < match->end) found(match->begin, match->end);
-      from = match->end > match->begin ? match->end : past(text, match->end);
+      const bool is_empty = match->begin == match->end;
+      if (!is_empty || match->end != last_end) found(match->begin, match->end);
+      last_end = match->end;
+      from = is_empty ? past(text, match->end) : match->end;
     }
   }
 

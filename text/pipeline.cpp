@@ -127,15 +127,14 @@ std::string Pipeline::decode(std::span<const TokenId> ids, bool special) const {
 }
 
 std::vector<AddedToken> read_added_tokens(const JsonReader& json, const Vocabulary& vocabulary) {
-  std::vector<AddedToken> tokens;
-  if (json.find("added_tokens") == nullptr) return tokens;
+  if (json.find("added_tokens") == nullptr) return {};
+  AddedTokens tokens(vocabulary, static_cast<std::int64_t>(json.object("model").at("vocab").size()));
   for (const JsonReader& entry : json.objects("added_tokens")) {
     AddedToken token = read_added_token(entry);
     token.id = static_cast<TokenId>(entry.integer("id", kMostTokens - 1));
-    token.id = vocabulary.find(token.content).value_or(token.id);
-    tokens.push_back(std::move(token));
+    tokens.add(std::move(token), entry.place());
   }
-  return tokens;
+  return tokens.take();
 }
 
 }  // namespace

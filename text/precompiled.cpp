@@ -33,14 +33,11 @@ class Precompiled final : public Normalizer {
   std::string apply(std::string text) const override {
     constexpr std::size_t kMostBytes = 5;
     std::string result;
-    std::size_t begin = 0;
-    for (const std::size_t length : grapheme_lengths(text)) {
-      const std::string_view cluster = std::string_view(text).substr(begin, length);
-      begin += length;
+    for_each_grapheme(text, [&](std::string_view cluster) {
       const std::optional<std::string_view> whole =
-          length <= kMostBytes ? replacement(cluster) : std::optional<std::string_view>();
+          cluster.size() <= kMostBytes ? replacement(cluster) : std::optional<std::string_view>();
       whole ? static_cast<void>(result += *whole) : append_characters(cluster, result);
-    }
+    });
     return result;
   }
 

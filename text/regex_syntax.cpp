@@ -55,6 +55,8 @@ std::string property(const std::string& name) {
   return "sc:" + name;
 }
 
+constexpr std::string_view kOptionLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ^-";
+
 // With the numbers of Latin-1 that are no digits: superscripts and fractions.
 constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe";
 
@@ -68,9 +70,13 @@ class Translation {
         escape(/*in_class=*/false);
       } else if (rest_[0] == '[') {
         character_class();
+      } else if (rest_[0] == '{') {
+        brace();
+      } else if (rest_[0] == '(') {
+        group();
       } else {
-        if (rest_[0] == '}' && rest_.substr(1, 1) == "+") refuse("a '+' behind an interval");
         copy(1);
+        if (result_.back() == '|') branch_ = result_.size();
       }
     }
     return std::move(result_);
@@ -116,7 +122,7 @@ class Translation {
       case 'u':
         return hexadecimal();
       case 'x':
-        return copy(2);
+        return code_point();
       default:
         break;
     }
@@ -143,12 +149,59 @@ class Translation {
     replace(end + 1, (negated ? "\\P{" : "\\p{") + property(name) + "}");
   }
 
+  // \xH, \xHH and \x{H...}: a byte, which is a character up to \x7f, and a code point.
+  void code_point() {
+    constexpr std::string_view kDigits = "0123456789abcdefABCDEF";
+    if (rest_.substr(2, 1) != "{") {
+      const bool has_two_digits = rest_.find_first_not_of(kDigits, 2) != 2 && rest_.find_first_of(kDigits, 3) == 3;
+      if (has_two_digits && rest_[2] >= '8') refuse("a byte above \\x7f");
+      return copy(2);
+    }
+    const std::size_t end = rest_.find_first_not_of(kDigits, 3);
+    if (end == 3 || end == std::string_view::npos || rest_[end] != '}') refuse("\\x{ without digits and '}'");
+    copy(end + 1);
+  }
+
   // \uHHHH
   void hexadecimal() {
     if (rest_.size() < 6) refuse("\\u without four digits");
     const std::string digits(rest_.substr(2, 4));
     if (digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) refuse("\\u without four digits");
     replace(6, "\\x{" + digits + "}");
+  }
+
+  // {n}, {n,}, {n,m} or {,n}, which is {0,n}; else '{' stands for itself. A '+' behind it, and a '?' behind {n}, would
+  // make it possessive or lazy in PCRE2; in Oniguruma, they repeat it.
+  void brace() {
+    const std::size_t end = rest_.find('}');
+    const std::string range(rest_.substr(1, end == std::string_view::npos ? 0 : end - 1));
+    const std::size_t comma = range.find(',');
+    const bool is_interval = range.find_first_of("0123456789") != std::string::npos && comma == range.rfind(',') &&
+                             range.find_first_not_of("0123456789,") == std::string::npos;
+    if (!is_interval) return replace(1, "\\{");
+    const std::string behind(rest_.substr(end + 1, 1));
+    const bool repeats = behind == "+" || (behind == "?" && comma == std::string::npos);
+    if (repeats) refuse("a '" + behind + "' behind an interval (write (?:X{" + range + "})" + behind + ")");
+    replace(end + 1, (comma == 0 ? "{0" : "{") + range + "}");
+  }
+
+  // Options: Oniguruma's m, with which '.' matches line ends, is s in PCRE2.
+  void group() {
+    const std::size_t end = rest_.starts_with("(?") ? rest_.find_first_not_of(kOptionLetters, 2) : 0;
+    if (end == 0 || end == std::string_view::npos || (rest_[end] != ':' && rest_[end] != ')')) {
+      copy(1);
+    } else {
+      // In the middle of a branch, Oniguruma takes all that is behind them for one group: a(?i)b|c is a(?i:b|c).
+      const bool in_branch = rest_[end] == ')' && result_.size() != branch_;
+      if (in_branch) refuse("options within a branch (write (?" + std::string(rest_.substr(2, end - 2)) + ":X))");
+      std::string own(rest_.substr(0, end + 1));
+      for (const char c : own.substr(2, end - 2)) {
+        if (std::string_view("imx-").find(c) == std::string_view::npos) refuse(std::string("the option ") + c);
+      }
+      std::replace(own.begin(), own.end(), 'm', 's');
+      replace(end + 1, own);
+    }
+    branch_ = result_.size();
   }
 
   void character_class() {
@@ -177,6 +230,7 @@ class Translation {
   std::string_view rest_;
   const std::string& whole_;
   std::string result_;
+  std::size_t branch_ = 0;  // where in it the last branch begins, as far as that is known
 };
 
 }  // namespace

@@ -1,14 +1,12 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
-#include <charconv>
 #include <exception>
 #include <map>
 
-#include "core/files.h"
 #include "l2l/errors.h"
 #include "text/added_tokens.h"
-#include "text/json_reader.h"
+#include "text/tokenizer_config.h"
 #include "text/tokenizer_files.h"
 #include "text/utf8.h"
 
@@ -29,29 +27,6 @@ void check(const std::string& what, const Call& call) {
     failure = error.what();
   }
   throw BadInput(what + ": " + failure);
-}
-
-// Those that tokenizer_config.json beside a model lists: some are pieces of the model, and others were added to it.
-std::vector<AddedToken> listed_in(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "tokenizer_config.json";
-  if (!is_there(file)) return {};
-  const nlohmann::json json = parse_json(read_tokenizer_file(file));
-  if (!json.is_object()) throw BadInput(file.string() + ": is not a JSON object in UTF-8");
-  const JsonReader config(json, file.string() + ": tokenizer_config");
-  const nlohmann::json* const listed = config.find("added_tokens_decoder");
-  if (listed == nullptr) return {};
-  const JsonReader by_id = config.object("added_tokens_decoder");
-  std::vector<AddedToken> tokens;
-  for (const auto& [digits, _] : listed->items()) {
-    const JsonReader token = by_id.object(digits.c_str());
-    TokenId id = 0;
-    const char* const end = digits.data() + digits.size();
-    const auto [past, error] = std::from_chars(digits.data(), end, id);
-    if (error != std::errc() || past != end || id < 0 || id >= kMostTokens) token.refuse("its name is not an id");
-    tokens.push_back(read_added_token(token));
-    tokens.back().id = id;
-  }
-  return tokens;
 }
 
 // Pieces that SentencePiece itself never finds in a text; its user-defined symbols it does find.
@@ -98,7 +73,8 @@ class SentencePiece final : public Tokenizer {
       return processor_.LoadFromSerializedProto({model.data(), model.size()});
     });
     std::vector<AddedToken> tokens = control_tokens(processor_);
-    for (AddedToken& token : listed_in(file.parent_path())) {
+    // Some are pieces of the model, and others were added to it.
+    for (AddedToken& token : TokenizerConfig(file.parent_path()).added_tokens()) {
       std::erase_if(tokens, [&](const AddedToken& other) { return other.id == token.id; });
       tokens.push_back(std::move(token));
     }

@@ -16,9 +16,10 @@ std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& 
 std::string read_tokenizer_file(const std::filesystem::path& file);
 
 std::unique_ptr<Tokenizer> open_tokenizer_json(const std::filesystem::path& file);
-// BERT's WordPiece: a token on each line. The file tokenizer_config.json beside it may change what is normalized.
+// BERT's WordPiece: a token on each line. The file tokenizer_config.json beside it may change what is normalized and
+// add tokens; a class that does more than BERT's is refused.
 std::unique_ptr<Tokenizer> open_vocabulary_list(const std::filesystem::path& file);
-// GPT-2's byte-level pairs.
+// GPT-2's or RoBERTa's byte-level pairs, with tokenizer_config.json beside them as above.
 std::unique_ptr<Tokenizer> open_vocabulary_and_merges(const std::filesystem::path& vocabulary,
                                                       const std::filesystem::path& merges);
 // tiktoken's: a token in base64 and its rank on each line. Which regular expression and which special tokens belong to

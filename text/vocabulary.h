@@ -37,6 +37,7 @@ class Vocabulary {
     const auto place = static_cast<std::size_t>(id);
     return id < 0 || place >= tokens_.size() ? nullptr : tokens_[place];
   }
+  std::int64_t count() const { return static_cast<std::int64_t>(ids_.size()); }  // of tokens with names of their own
   // All ids are below.
   std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
 

@@ -295,7 +295,7 @@ class Gguf(unittest.TestCase):
         return folder
 
     def byte_level(self, **parts):
-        vocabulary = {"a": 0, "b": 1, "\u0120": 2, "ab": 3, "\u0120ab": 4}
+        vocabulary = {"a": 0, "b": 1, "\u0120": 2, "ab": 3, "\u0120ab": 4, "<end>": 6}
         tokenizer = {"model": {"type": "BPE", "vocab": vocabulary, "merges": ["a b", ["\u0120", "ab"]]},
                      "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
                      "decoder": {"type": "ByteLevel"},
@@ -347,7 +347,7 @@ class Gguf(unittest.TestCase):
             "has 8 tokens, but model.vocabulary = 7": self.byte_level(),
             "do not follow one another": self.pieces(merges=last),
             '"\u2581 ab" is no merge': self.pieces(merges=["\u2581 a", "a b", "\u2581a b"]),
-            "token 8 is empty": self.byte_level(model={"type": "BPE", "vocab": {"a": 0, "": 8}, "merges": []}),
+            "token 8 is empty": self.byte_level(model={"type": "BPE", "vocab": {"a": 0, "": 8}, "merges": []}, added_tokens=[]),
             "merges a token without text": self.pieces(vocab=dict(self.pieces()["model"]["vocab"], **{"": 999}),
                                                        merges=[["", "a"]]),
             "is no BPE": TOKENIZERS["word piece"]["tokenizer"] if "word piece" in TOKENIZERS else next(

@@ -66,6 +66,25 @@ def nested(levels):
     return '{"model":{},"normalizer":' + part * levels + "]}" * levels + "}"
 
 
+# A pattern, how it cuts a text, and the pieces that the tokenizers library gives.
+CUTS = [
+    ({"Regex": r"(?<=\p{Ll})(?=\p{Lu})"}, "Isolated", "helloWorldXy", ["hello", "World", "Xy"]),
+    ({"Regex": "b*"}, "Isolated", "abbcéd", ["a", "bb", "c", "é", "d"]),
+    ({"Regex": "b*"}, "MergedWithPrevious", "abbcéd", ["abb", "c", "é", "d"]),
+    ({"Regex": "b*"}, "MergedWithNext", "abbcéd", ["a", "bbc", "é", "d"]),
+    ({"Regex": "a*|b"}, "Removed", "cabb", ["c", "b", "b"]),
+    ({"String": ""}, "Isolated", "aéb", ["a", "é", "b"]),
+    ({"Regex": "a{,3}"}, "Isolated", "aaaaab", ["aaa", "aa", "b"]),
+    ({"Regex": "a{2,}?"}, "Isolated", "aaaab", ["aa", "aa", "b"]),
+    ({"Regex": "a{x}+|a{,}"}, "Isolated", "aa{x}}ba{,}", ["a", "a{x}}", "b", "a{,}"]),
+    ({"Regex": r"\x{61}+"}, "Isolated", "baab", ["b", "aa", "b"]),
+    ({"Regex": "(?m)a.b"}, "Isolated", "ca\nbc", ["c", "a\nb", "c"]),
+    ({"Regex": "(?im:A.)(?-m:.)|b."}, "Isolated", "a\nb\nc", ["a\nb", "\nc"]),
+]
+# A pattern, a text, and the text with "_" for each match.
+REPLACED = [({"Regex": "x*"}, "abc", "_a_b_c_"), ({"Regex": "b*"}, "abbc", "_a_c_"), ({"Regex": "(?<=a)"}, "aab", "a_a_b"),
+            ({"String": ""}, "aé", "_a_é_"), ({"String": "b"}, "abc", "a_c")]
+
 # What is wrong, the file, and what the message says.
 BAD = {
     "empty": ("", "is not JSON"),
@@ -101,6 +120,12 @@ BAD = {
     "regex": (split({"Regex": "(a"}), "pre_tokenizer.pattern: the regular expression (a is not one"),
     "regex with an intersection": (split({"Regex": "[a-z&&[^b]]"}), "an intersection of classes"),
     "regex with a call": (split({"Regex": "\\g<1>"}), "\\g, which is not supported"),
+    "regex with a repeated interval": (split({"Regex": "a{1,2}+"}), "a '+' behind an interval (write (?:X{1,2})+)"),
+    "regex with an optional interval": (split({"Regex": "a{2}?"}), "a '?' behind an interval (write (?:X{2})?)"),
+    "regex with an option of others": (split({"Regex": "(?is)a.a"}), "the option s"),
+    "regex with options in a branch": (split({"Regex": "a(?i)b|c"}), "options within a branch (write (?i:X))"),
+    "regex with a byte": (split({"Regex": "\\xc3\\xa9"}), "a byte above \\x7f"),
+    "regex with an unfinished code point": (split({"Regex": "\\x{61"}), "\\x{ without digits and '}'"),
     "pattern of nothing": (split({}), 'has no field "Regex"'),
     "prepend scheme": (changed("byte level", pre_tokenizer={"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"}), 'the prepend_scheme "last"'),
     "post-processor": (changed("byte level", post_processor={"type": "Chat"}), 'the post-processor "Chat" is not supported'),
@@ -108,6 +133,8 @@ BAD = {
         {"SpecialToken": {"id": "x"}}, {"Sequence": {"id": "A"}}], "special_tokens": {}}), 'has no field "x"'),
     "decoder": (changed("byte level", decoder={"type": "CTC"}), 'the decoder "CTC" is not supported'),
     "added token without id": (changed("byte level", added_tokens=[{"content": "x"}]), 'added_tokens[0]: has no field "id"'),
+    "added token with another id": (changed("byte level", added_tokens=[{"content": "x y", "id": 10**6}]),
+                                    'added_tokens[0]: "x y" has the id 1000000, but Hugging Face\'s library gives it'),
     "flag that is no flag": (changed("byte level", added_tokens=[{"content": "x", "id": 1, "lstrip": 1}]), "lstrip: expected true or false"),
 }
 
@@ -174,6 +201,66 @@ class Tokenizers(unittest.TestCase):
         texts = [(text, ids) for text, ids in zip(TEXTS, fixture["ids"]) if "<" not in text and "[" not in text and "aaaa" not in text]
         self.assertEqual(self.encode([text for text, _ in texts]), [ids for _, ids in texts])
 
+    def write_words(self, words, **parts):
+        """A tokenizer whose tokens are these words; a word's id is its place."""
+        vocabulary = {word: i for i, word in enumerate(words)}
+        self.tokenizer.write_text(json.dumps(dict(parts, model={"type": "WordLevel", "unk_token": "", "vocab": vocabulary})))
+
+    def test_cuts_of_patterns(self):
+        for pattern, behavior, text, pieces in CUTS:
+            words = sorted({text[i:j] for i in range(len(text)) for j in range(i + 1, len(text) + 1)})
+            self.write_words(words, pre_tokenizer={"type": "Split", "pattern": pattern, "behavior": behavior, "invert": False})
+            with self.subTest(pattern, behavior=behavior):
+                self.assertEqual([words[i] for i in self.encode([text])[0]], pieces)
+
+    def test_replacements(self):
+        for pattern, text, replaced in REPLACED:
+            self.write_words([text], decoder={"type": "Replace", "pattern": pattern, "content": "_"})
+            with self.subTest(pattern, text=text):
+                self.assertEqual(self.decode([[0]]), [replaced])
+
+    def test_the_last_of_equal_added_tokens_counts(self):
+        tokens = [{"content": "<x>", "id": 2, **flags} for flags in ({"special": True}, {"lstrip": True})]
+        self.write_words(["a", " "], added_tokens=tokens)
+        self.assertEqual(self.encode(["a <x>a"]), [[0, 2, 0]])
+        self.assertEqual(self.decode([[0, 2]]), ["a"])  # special it stays
+
+    def test_settings_beside_vocabularies(self):
+        fixture = TOKENIZERS["byte level"]
+        model = fixture["tokenizer"]["model"]
+        added = len(model["vocab"])
+        merged = "".join(" ".join(merge) + "\n" for merge in model["merges"])
+
+        def configure(name, files, **config):
+            self.tokenizer = self.work / name
+            self.tokenizer.mkdir(exist_ok=True)
+            for file, text in dict(files, **{"tokenizer_config.json": json.dumps(config)}).items():
+                (self.tokenizer / file).write_text(text)
+
+        def refused():
+            return run(TOOLS / "l2l-tokenize", self.tokenizer, "-", status=2, text=b"the").stderr.decode()
+
+        files, more = {"vocab.json": json.dumps(model["vocab"]), "merges.txt": merged}, {"content": "<ent>", "special": True}
+        configure("bpe", files)
+        the, spaced, before = self.encode(["the", " the", "</s>"])
+        configure("bpe", files, tokenizer_class="GPT2TokenizerFast", add_prefix_space=True, add_bos_token=True,
+                  bos_token={"content": "</s>"}, added_tokens_decoder={str(added): more})
+        self.assertEqual(self.encode(["the", "<ent>the"], "--special"), [before + spaced, before + [added] + spaced])
+        self.assertGreater(len(self.encode(["<s>"])[0]), 1)  # RoBERTa's only
+        configure("bpe", files, tokenizer_class="BartTokenizer")
+        self.assertEqual(self.encode(["the<s>"], "--special"), [[1] + the + [1, 2]])
+        configure("bpe", files, tokenizer_class="Qwen2Tokenizer")
+        self.assertIn('tokenizer_config: tokenizer_class: "Qwen2Tokenizer" makes more of the vocabulary', refused())
+        self.assertIn("AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)", refused())
+        configure("bpe", files, added_tokens_decoder={str(added + 1): more})
+        self.assertIn(f'added_tokens_decoder: "<ent>" has the id {added + 1}, but Hugging Face\'s library gives it {added}', refused())
+
+        files = {"vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n<\nent\n>\n"}
+        configure("words", files, tokenizer_class="DistilBertTokenizer", added_tokens_decoder={"9": more})
+        self.assertEqual(self.encode(["The <ent>the"]), [[5, 9, 5]])
+        configure("words", files, tokenizer_class="MPNetTokenizer")
+        self.assertIn('tokenizer_class: "MPNetTokenizer" makes more', refused())
+
     def test_special_tokens_of_sentencepiece(self):
         folder = self.work / "sentencepiece"
         folder.mkdir()
@@ -207,6 +294,20 @@ class Tokenizers(unittest.TestCase):
             found.append(self.encode(TEXTS, "--special"))
         self.assertEqual(found[0][3], [101, 7592, 1010, 2088, 999, 102])
         self.assertEqual(found[1:], found[:1] * 2)
+
+    def test_lines_that_hold_no_ids(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["byte level"]["tokenizer"]))
+        file = self.work / "ids"
+        for text, says in (("1 2\n3 -5\n", "line 2: token id -5 stands for nothing"), ("99999", "line 1: token id 99999 stands for nothing"),
+                           ("1\n1-2\n", "line 2: expected token ids"), ("1 99999999999", "but word 2 is none"), ("-", "but word 1 is none")):
+            file.write_text(text)
+            with self.subTest(text):
+                self.assertIn(f"{file}: ", message := run(TOOLS / "l2l-tokenize", self.tokenizer, file, "--decode", status=2).stderr.decode())
+                self.assertIn(says, message)
+        file.write_text(" 1\t2 \r\n")
+        self.assertEqual(run(TOOLS / "l2l-tokenize", self.tokenizer, file, "--decode", "--null").stdout.decode()[:-1], self.decode([[1, 2]])[0])
+        refused = run(TOOLS / "l2l-tokenize", self.tokenizer, file, "--decode", "--threads", 3, status=2)
+        self.assertIn(b"leave --threads away", refused.stderr)
 
     def test_what_is_not_utf8(self):
         self.tokenizer.write_text(json.dumps(TOKENIZERS["byte level"]["tokenizer"]))
