@@ -1,8 +1,33 @@
 #include "base/json.h"
 
+#include <algorithm>
+
 namespace l2l {
 
+bool nests_too_deep(std::string_view text) {
+  // Most rows of data have fewer brackets, which is faster to see.
+  const auto count = [&](char bracket) { return std::count(text.begin(), text.end(), bracket); };
+  if (count('{') + count('[') <= kMostJsonNesting) return false;
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      i += c == '\\';
+      quoted = c != '"';
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kMostJsonNesting) return true;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 nlohmann::json parse_json(std::string_view text) {
+  if (nests_too_deep(text)) return nlohmann::json::value_t::discarded;
   return nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
 }
 

@@ -12,7 +12,14 @@
 
 namespace l2l {
 
-// A discarded value (is_discarded()) when `text` is not JSON in UTF-8.
+// Levels of objects and lists in one another, at most; RFC 8259, section 9, leaves the number to readers. Copying,
+// comparing and printing a value recurse at each level, so that without a limit a file could overflow the stack.
+inline constexpr int kMostJsonNesting = 128;
+
+// Whether `text` has more levels. It need not be JSON.
+bool nests_too_deep(std::string_view text);
+
+// A discarded value (is_discarded()) when `text` is not JSON in UTF-8, or nests too deep.
 nlohmann::json parse_json(std::string_view text);
 // Hands the tokens of `text` to `reader` one by one, without building a tree; false once one of its calls returned
 // false.

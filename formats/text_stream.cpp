@@ -95,6 +95,7 @@ std::size_t TextStream::read(std::span<char> bytes) {
 
 bool TextStream::read_line(std::string& line, Bytes most) {
   line.clear();
+  line_end_ = {};
   while (true) {
     if (window_begin_ == window_end_) {
       window_.resize(window());
@@ -111,7 +112,8 @@ bool TextStream::read_line(std::string& line, Bytes most) {
     window_begin_ += count;
     if (end == nullptr) continue;
     ++window_begin_;
-    if (line.ends_with('\r')) line.pop_back();
+    line_end_ = line.ends_with('\r') ? "\r\n" : "\n";
+    if (line_end_.size() == 2) line.pop_back();
     return true;
   }
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/bytes.h"
@@ -32,6 +33,8 @@ class TextStream {
   // The next line without its end, "\n" or "\r\n"; false at the end of the text. Refuses one of more than `most` bytes:
   // a few bytes that were compressed may stand for any number.
   bool read_line(std::string& line, Bytes most);
+  // The end of the line that was read last; empty where the text ends without one.
+  std::string_view line_end() const { return line_end_; }
   // What is left of the text, which must be at most `most` bytes.
   std::string rest(Bytes most);
   // Of the file, so far, compressed or not: for progress.
@@ -51,6 +54,7 @@ class TextStream {
   Bytes total_ = 0;           // of the text that was compressed, so far
   std::vector<char> window_;  // of the text, read ahead for lines
   std::size_t window_begin_ = 0, window_end_ = 0;
+  std::string_view line_end_;
 };
 
 }  // namespace l2l::formats

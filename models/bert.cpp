@@ -119,7 +119,9 @@ Model make_encoder(const TransformerShape& shape, const Names& names) {
   family.block = block;
   family.head = [&names](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& own) {
     const ValueId dense = linear(graph, weights, x, names.dense, own.hidden, own.hidden);
-    return norm(graph, weights, gelu(graph, dense, own), own, names.norm);
+    // RoBERTa's is exact whatever the blocks compute.
+    const ValueId activated = &names == &kRoberta ? graph.gelu(dense, /*exact=*/true) : gelu(graph, dense, own);
+    return norm(graph, weights, activated, own, names.norm);
   };
   // BERT's pooler; RoBERTa's head of documents drops its input out, too. That of tokens has no such layer, and that of
   // choices the base model's pooler.

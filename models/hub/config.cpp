@@ -16,6 +16,8 @@ namespace {
 constexpr Bytes kMostConfig = 1 << 24;
 constexpr std::int64_t kMostSize = 1 << 24;
 constexpr std::int64_t kMostLayers = 10'000;
+// In fp32. Options take 0 for the architecture's own.
+constexpr double kLeastEpsilon = 1e-37;
 constexpr std::string_view kFull = "full_attention", kSliding = "sliding_attention";
 
 // What transformers 5 takes for a key that is missing.
@@ -122,7 +124,7 @@ void read_gpt2(const ConfigReader& config, const Defaults& defaults, ModelOption
   model.heads = size("n_head", "num_attention_heads", defaults.heads, kMostSize);
   model.positions = size("n_positions", "max_position_embeddings", defaults.positions, kMostSize);
   model.intermediate = optional_integer(config, "n_inner", 0);
-  model.norm_epsilon = config.real("layer_norm_epsilon", 0, 1).value_or(defaults.norm_epsilon);
+  model.norm_epsilon = config.real("layer_norm_epsilon", kLeastEpsilon, 1).value_or(defaults.norm_epsilon);
   model.activation = read_activation(config, "activation_function", "gelu_tanh");
   read_dropout(config, {"resid_pdrop", "embd_pdrop", "attn_pdrop"}, model);
 }
@@ -138,7 +140,7 @@ void read_sizes(const ConfigReader& config, const Defaults& defaults, ModelOptio
 void read_encoder(const ConfigReader& config, const Defaults& defaults, ModelOptions& model) {
   read_sizes(config, defaults, model);
   model.token_types = config.integer("type_vocab_size", 1, kMostSize).value_or(2);
-  model.norm_epsilon = config.real("layer_norm_eps", 0, 1).value_or(defaults.norm_epsilon);
+  model.norm_epsilon = config.real("layer_norm_eps", kLeastEpsilon, 1).value_or(defaults.norm_epsilon);
   model.activation = read_activation(config, "hidden_act", "gelu");
   if (model.architecture == "roberta") {
     model.padding_token = config.integer("pad_token_id", 0, kMostSize).value_or(1);
@@ -183,18 +185,21 @@ void read_layer_types(const ConfigReader& config, const Defaults& defaults, Mode
     const std::int64_t first = config.integer("max_window_layers", 0, kMostLayers).value_or(28);
     types = layer_types(model.layers, [&](std::int64_t i) { return i >= first; });
   } else {
-    const std::int64_t own = model.architecture == "gemma2" ? 2 : 6;
-    const std::int64_t period = config.integer("sliding_window_pattern", 1, kMostLayers).value_or(own);
+    const std::int64_t period = model.architecture == "gemma2"
+                                    ? 2  // whatever its config says
+                                    : config.integer("sliding_window_pattern", 1, kMostLayers).value_or(6);
     types = layer_types(model.layers, [&](std::int64_t i) { return (i + 1) % period != 0; });
   }
   model.layer_types = period_of(std::move(types));
 }
 
+constexpr double kLeastFactor = 1e-6;
+
 double yarn_magnitude(double factor, double scale) { return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1; }
 
 void read_yarn(const ConfigReader& rope, ModelOptions& model) {
   model.rope_factor =
-      rope.real("factor", 0)
+      rope.real("factor", kLeastFactor)
           .value_or(static_cast<double>(model.positions) / static_cast<double>(model.rope_original_positions));
   const auto set_or = [&](std::string_view key, double otherwise) {
     const double value = rope.real(key, 0).value_or(0);
@@ -207,7 +212,7 @@ void read_yarn(const ConfigReader& rope, ModelOptions& model) {
   const double own = scale > 0 && all > 0
                          ? yarn_magnitude(model.rope_factor, scale) / yarn_magnitude(model.rope_factor, all)
                          : yarn_magnitude(model.rope_factor, 1);
-  model.rope_attention_factor = rope.real("attention_factor", 0).value_or(own);
+  model.rope_attention_factor = rope.real("attention_factor", kLeastFactor).value_or(own);
 }
 
 double required(const ConfigReader& config, std::string_view key, double least) {
@@ -239,15 +244,21 @@ void read_rope_scaling(const ConfigReader& config, const ConfigReader& rope, Mod
       config.integer("original_max_position_embeddings", 1, kMostSize)
           .value_or(rope.integer("original_max_position_embeddings", 1, kMostSize).value_or(model.positions));
   if (type == "yarn") return read_yarn(rope, model);
-  model.rope_factor = required(rope, "factor", 1e-6);
+  model.rope_factor = required(rope, "factor", kLeastFactor);
   if (type != "llama3") model.rope_original_positions = 0;
   if (type != "llama3") return;
-  model.rope_low_frequency = required(rope, "low_freq_factor", 1e-6);
-  model.rope_high_frequency = required(rope, "high_freq_factor", 1e-6);
+  model.rope_low_frequency = required(rope, "low_freq_factor", kLeastFactor);
+  model.rope_high_frequency = required(rope, "high_freq_factor", kLeastFactor);
+}
+
+// An empty one counts as missing, as in transformers.
+std::optional<ConfigReader> old_rope_object(const ConfigReader& config) {
+  std::optional<ConfigReader> old = config.object("rope_scaling");
+  return old && old->empty() ? std::nullopt : old;
 }
 
 std::optional<ConfigReader> rope_object(const ConfigReader& config) {
-  std::optional<ConfigReader> old = config.object("rope_scaling");
+  std::optional<ConfigReader> old = old_rope_object(config);
   return old ? old : config.object("rope_parameters");
 }
 
@@ -269,12 +280,13 @@ void read_rope(const ConfigReader& config, ModelOptions& model) {
 void read_gemma3_rope(const ConfigReader& config, ModelOptions& model) {
   model.rope_theta = config.real("rope_theta", kLeastTheta, kMostTheta).value_or(1e6);
   model.rope_local_theta = config.real("rope_local_base_freq", kLeastTheta, kMostTheta).value_or(1e4);
-  if (const std::optional<ConfigReader> old = config.object("rope_scaling")) read_rope_scaling(config, *old, model);
+  const std::optional<ConfigReader> old = old_rope_object(config);
+  if (old) read_rope_scaling(config, *old, model);
   const std::optional<ConfigReader> rope = config.object("rope_parameters");
   if (!rope) return;
   if (const std::optional<ConfigReader> full = rope->object(kFull)) {
     model.rope_theta = full->real("rope_theta", kLeastTheta, kMostTheta).value_or(model.rope_theta);
-    if (!config.has("rope_scaling")) read_rope_scaling(config, *full, model);
+    if (!old) read_rope_scaling(config, *full, model);
   }
   if (const std::optional<ConfigReader> sliding = rope->object(kSliding)) {
     model.rope_local_theta = sliding->real("rope_theta", kLeastTheta, kMostTheta).value_or(model.rope_local_theta);
@@ -289,7 +301,7 @@ void read_decoder(const ConfigReader& config, const Architecture& architecture, 
   model.dropout = 0;
   model.kv_heads = optional_integer(config, "num_key_value_heads", defaults.kv_heads);
   model.head_dim = optional_integer(config, "head_dim", defaults.head_dim);
-  model.norm_epsilon = config.real("rms_norm_eps", 0, 1).value_or(defaults.norm_epsilon);
+  model.norm_epsilon = config.real("rms_norm_eps", kLeastEpsilon, 1).value_or(defaults.norm_epsilon);
   const char* const activation = architecture.soft_caps ? "hidden_activation" : "hidden_act";
   model.activation = read_activation(config, activation, architecture.activation);
   if (architecture.chooses_bias) model.attention_bias = config.boolean("attention_bias").value_or(false);
@@ -320,21 +332,27 @@ std::vector<std::string> label_names(const nlohmann::json& classes) {
   return !names.empty() && names[0] == "LABEL_0" ? std::vector<std::string>() : names;
 }
 
+// Where transformers' class drops out what the classifier reads.
+void check_classifier_dropout(const ConfigReader& config, const ModelOptions& model, bool of_tokens) {
+  const bool encoder = architecture_of(model.architecture).encoder;
+  if (!encoder && !of_tokens) return;
+  const char* const key = encoder || config.has("classifier_dropout") ? "classifier_dropout" : "hidden_dropout";
+  if (config.real(key, 0, 1).value_or(model.dropout) == model.dropout) return;
+  if (encoder) config.refuse(key, "is another than hidden_dropout_prob; here all are one: set it to null");
+  if (model.dropout > 0) config.refuse(key, "is another than resid_pdrop; here all are one: make them equal");
+  config.refuse(key, "a head for tokens without dropout is all that is built for this model; set it to 0");
+}
+
 // A head for classes, by the name of transformers' class and the names of the classes.
 void read_head(const nlohmann::json& json, const ConfigReader& config, ModelOptions& model) {
   const auto names = json.find("architectures");
   if (names == json.end() || !names->is_array() || names->empty() || !names->front().is_string()) return;
   const std::string name = names->front().get<std::string>();
-  const auto check_dropout = [&] {
-    if (!architecture_of(model.architecture).encoder) return;
-    if (config.real("classifier_dropout", 0, 1).value_or(model.dropout) == model.dropout) return;
-    config.refuse("classifier_dropout", "is another than hidden_dropout_prob; here all are one: set it to null");
-  };
-  if (name.ends_with("ForMultipleChoice")) model.head = "choice", check_dropout();
-  const bool of_tokens = name.ends_with("ForTokenClassification");
-  if (!of_tokens && !name.ends_with("ForSequenceClassification")) return;
-  check_dropout();
-  model.head = of_tokens ? "tokens" : "classification";
+  const bool of_tokens = name.ends_with("ForTokenClassification"), of_choices = name.ends_with("ForMultipleChoice");
+  if (!of_tokens && !of_choices && !name.ends_with("ForSequenceClassification")) return;
+  check_classifier_dropout(config, model, of_tokens);
+  model.head = of_choices ? "choice" : of_tokens ? "tokens" : "classification";
+  if (of_choices) return;
   const auto classes = json.find("id2label");
   const bool named = classes != json.end() && classes->is_object();
   const std::int64_t labels =

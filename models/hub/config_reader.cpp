@@ -25,11 +25,12 @@ std::string read_text(const std::filesystem::path& path, Bytes most, std::string
 }
 
 nlohmann::json read_json_object(const std::filesystem::path& path, Bytes most, std::string_view what) {
-  nlohmann::json json = parse_json(read_text(path, most, what));
-  if (!json.is_object()) {
-    throw BadInput(path.string() + ": is not a JSON object in UTF-8 (NaN and Infinity are not JSON)");
-  }
-  return json;
+  const std::string text = read_text(path, most, what);
+  nlohmann::json json = parse_json(text);
+  if (json.is_object()) return json;
+  throw BadInput(path.string() + (nests_too_deep(text)
+                                      ? ": is nested deeper than " + std::to_string(kMostJsonNesting) + " levels"
+                                      : ": is not a JSON object in UTF-8 (NaN and Infinity are not JSON)"));
 }
 
 void ConfigReader::refuse(std::string_view key, const std::string& reason) const {

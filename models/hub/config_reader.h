@@ -25,6 +25,7 @@ class ConfigReader {
   ConfigReader(const std::filesystem::path& file, const nlohmann::json& object, std::string prefix = "")
       : file_(file.string()), object_(object), prefix_(std::move(prefix)) {}
 
+  bool empty() const { return object_.empty(); }
   bool has(std::string_view key) const { return find(key) != nullptr; }
   bool is_null(std::string_view key) const;  // it is there, as null
   // Nothing when it is missing.

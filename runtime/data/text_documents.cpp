@@ -183,7 +183,10 @@ class JsonLines final : public Lines {
  private:
   void take(const std::string& line, TextDocument& document) {
     const nlohmann::json row = parse_json(line);
-    if (row.is_discarded()) refuse("is not JSON in UTF-8");
+    if (row.is_discarded()) {
+      refuse(nests_too_deep(line) ? "is nested deeper than " + std::to_string(kMostJsonNesting) + " levels"
+                                  : "is not JSON in UTF-8");
+    }
     if (!row.is_object()) refuse("is not a JSON object");
     if (settings_.head == models::HeadKind::tokens) return take_words(row, document);
     if (settings_.head == models::HeadKind::choice) return take_choices(row, document);
@@ -418,7 +421,8 @@ class Table final : public Lines {
     while (true) {
       const std::size_t quote = line.find('"', ++at);
       if (quote == std::string::npos) {
-        field += line.substr(at) + '\n';
+        field += line.substr(at);
+        field += stream_.line_end();
         if (field.size() > kMostLine || !read_further_line(line)) refuse("a field in quotes does not end");
         at = static_cast<std::size_t>(-1);  // incremented at the beginning of the loop
         continue;

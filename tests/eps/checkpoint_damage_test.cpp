@@ -256,10 +256,8 @@ TEST_F(DamagedCheckpoint, ManifestsOfWrongKindsAreRefused) {
   }
   write_all(path_ / kManifestName, std::string(200'000, '['));
   EXPECT_SAYS(load_refusal(path_, target_.store), "is not JSON");
-  std::string deep;
-  for (int i = 0; i < 100'000; ++i) deep += "[";
-  write_all(path_ / kManifestName, deep + std::string(100'000, ']'));
-  EXPECT_SAYS(load_refusal(path_, target_.store), "manifest.json: format");
+  write_all(path_ / kManifestName, std::string(100'000, '[') + std::string(100'000, ']'));
+  EXPECT_SAYS(load_refusal(path_, target_.store), "is not JSON");
 }
 
 TEST_F(DamagedCheckpoint, AnotherModelIsRefusedByTensor) {

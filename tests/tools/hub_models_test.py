@@ -219,6 +219,22 @@ steps = 2
                 hub_files.write_safetensors(folder / "model.safetensors", tensors)
                 self.assertGreater(relative(self.logits(folder, name), fixture["logits"]), 1e-2)
 
+    def test_the_head_of_roberta_is_exact(self):
+        """transformers compute RoBERTa's head by the exact GELU whatever hidden_act says of blocks, BERT's by hidden_act. Blocks
+        whose second product is 0 do not tell one from the other."""
+        for name in ("roberta", "bert"):
+            logits = []
+            for activation in ("gelu", "gelu_new"):
+                folder, shapes = self.model(name, hidden_act=activation), MODELS[name]["shapes"]
+                tensors = {tensor: (shape, hub_files.weights(name, tensor, shape)) for tensor, shape in shapes.items()}
+                for tensor, (shape, numbers) in tensors.items():
+                    if tensor.endswith("output.dense.weight") and "attention" not in tensor:
+                        tensors[tensor] = (shape, [0.0] * len(numbers))
+                hub_files.write_safetensors(folder / "model.safetensors", tensors)
+                logits.append(self.logits(folder, name))
+            with self.subTest(name):
+                self.assertEqual(logits[0] == logits[1], name == "roberta")
+
     def config(self, name, out, steps):
         fixture = MODELS[name]
         data = self.work / "tokens.bin"

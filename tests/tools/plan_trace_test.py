@@ -138,8 +138,8 @@ class PlanTrace(unittest.TestCase):
         self.refused(b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "t.log:1: is not a JSON object")
         self.refused(json.dumps(START).encode() + b"\n" + b"x" * (3 << 20), "t.log:2: is longer than 1048576 bytes")
         self.refused(json.dumps(START).encode() + b"\n" + b"[" * 500_000, "t.log:2: is not a JSON object")
-        self.refused(json.dumps(START).encode() + b'\n{"INSTRUCTION":' + b"[" * 300_000 + b"]" * 300_000 + b"}",
-                     "t.log:2: INSTRUCTION: a list is not a string")
+        for deep, reason in ((300_000, "is not a JSON object"), (100, "INSTRUCTION: a list is not a string")):
+            self.refused(json.dumps(START).encode() + b'\n{"INSTRUCTION":' + b"[" * deep + b"]" * deep + b"}", f"t.log:2: {reason}")
         self.file = pathlib.Path(self.folder.name)
         self.refused(None, str(self.file))
 
@@ -166,6 +166,11 @@ class PlanTrace(unittest.TestCase):
         self.refused(good, "--shortcut", options=("--shortcut", "guess"))
         self.refused(good, "--trace", options=("--problem", "p.csv"))
         self.refused(good, "--trace", options=("run.toml",))
+        for option in (("--set", "run.steps=1"), ("--check",), ("--no-measure",)):
+            self.refused(good, "--trace", option[0], options=option)
+            process = subprocess.run([TOOLS / "l2l-plan", "--problem", "p.csv", *option], capture_output=True, text=True)
+            self.assertEqual(process.returncode, 2)
+            self.assertRegex(process.stderr, f"{option[0]} excludes --problem|--problem excludes {option[0]}")
         process = subprocess.run([TOOLS / "l2l-plan", "--budget", "5"], capture_output=True)
         self.assertEqual(process.returncode, 2)
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMostShown = 40;  // of what was found, in bytes
 
-// Not what is nested: it may be so deep that to walk it would overflow the stack.
+// Not what is nested, which may be long.
 std::string shown(const nlohmann::json& value) {
   if (value.is_structured()) return value.is_array() ? "a list" : "an object";
   const std::string text = json_text(value, -1, /*ascii=*/true);

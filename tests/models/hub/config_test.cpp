@@ -70,7 +70,9 @@ TEST(HubConfig, EverySpellingOfPositionsIsRead) {
   const char* const spellings[] = {
       R"({"model_type": "llama", "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4.0}})",
       R"({"model_type": "llama", "rope_theta": 500000.0, "rope_scaling": {"rope_type": "linear", "factor": 4}})",
-      R"({"model_type": "llama", "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500000.0}})"};
+      R"({"model_type": "llama", "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500000.0}})",
+      R"({"model_type": "llama", "rope_scaling": {},
+          "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500000.0}})"};
   for (const char* const text : spellings) {
     const ModelOptions model = read(text);
     EXPECT_EQ(model.rope_scaling, "linear") << text;
@@ -87,7 +89,10 @@ TEST(HubConfig, EverySpellingOfPositionsIsRead) {
   const ModelOptions nested = read(R"({"model_type": "gemma3_text", "rope_parameters": {
       "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 2e6},
       "sliding_attention": {"rope_type": "default", "rope_theta": 3e4}}, "sliding_window_pattern": 3})");
-  for (const ModelOptions& model : {old, nested}) {
+  const ModelOptions both = read(R"({"model_type": "gemma3_text", "rope_scaling": {}, "rope_parameters": {
+      "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 2e6},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 3e4}}, "sliding_window_pattern": 3})");
+  for (const ModelOptions& model : {old, nested, both}) {
     EXPECT_EQ(model.rope_theta, 2e6);
     EXPECT_EQ(model.rope_local_theta, 3e4);
     EXPECT_EQ(model.rope_factor, 8);
@@ -119,9 +124,30 @@ TEST(HubConfig, BoundsBelongToTheirRange) {
     return R"({"model_type": "gpt2", "layer_norm_epsilon": )" + value + "}";
   };
   EXPECT_EQ(read(epsilon("1")).norm_epsilon, 1);
-  EXPECT_EQ(read(epsilon("0")).norm_epsilon, 0);
-  EXPECT_REFUSES(epsilon("1.0000001"), "layer_norm_epsilon: expected a number from 0.0 to 1.0");
-  EXPECT_REFUSES(epsilon("-0.0000001"), "layer_norm_epsilon: expected a number from 0.0 to 1.0");
+  EXPECT_EQ(read(epsilon("1e-37")).norm_epsilon, 1e-37);
+  EXPECT_REFUSES(epsilon("1.0000001"), "layer_norm_epsilon: expected a number from 1e-37 to 1.0");
+  EXPECT_REFUSES(epsilon("9e-38"), "layer_norm_epsilon: expected a number from 1e-37 to 1.0");
+}
+
+// Options have 0 for the architecture's own; transformers compute with it.
+TEST(HubConfig, ZeroIsNotWhatIsLeftOut) {
+  EXPECT_REFUSES(R"({"model_type": "gpt2", "layer_norm_epsilon": 0})", "layer_norm_epsilon: expected a number");
+  EXPECT_REFUSES(R"({"model_type": "bert", "layer_norm_eps": 0.0})", "layer_norm_eps: expected a number");
+  EXPECT_REFUSES(R"({"model_type": "llama", "rms_norm_eps": 0.0})", "rms_norm_eps: expected a number");
+  for (const std::string key : {"attention_factor", "factor"}) {
+    EXPECT_REFUSES(R"({"model_type": "llama", "rope_parameters": {"rope_type": "yarn", ")" + key + R"(": 0.0}})",
+                   "rope_parameters." + key + ": expected a number");
+  }
+}
+
+TEST(HubConfig, NestedTooDeep) {
+  const auto nested = [](std::size_t lists) {
+    return R"({"model_type": )" + std::string(lists, '[') + R"("[{\"[")" + std::string(lists, ']') + "}";
+  };
+  EXPECT_REFUSES(nested(kMostJsonNesting - 1), "model_type: expected a string, found [[");
+  for (const std::size_t lists : {std::size_t{kMostJsonNesting}, std::size_t{1'000'000}}) {
+    EXPECT_REFUSES(nested(lists), "config.json: is nested deeper than 128 levels");
+  }
 }
 
 TEST(HubConfig, LayersOfTwoKindsAreAPeriod) {
@@ -132,6 +158,8 @@ TEST(HubConfig, LayersOfTwoKindsAreAPeriod) {
   const ModelOptions given = read(R"({"model_type": "gemma2", "num_hidden_layers": 4, "layer_types":
       ["full_attention", "sliding_attention", "full_attention", "sliding_attention"]})");
   EXPECT_EQ(given.layer_types, (std::vector<std::string>{"full_attention", "sliding_attention"}));
+  const ModelOptions pattern = read(R"({"model_type": "gemma2", "sliding_window_pattern": 3})");  // a key of gemma3's
+  EXPECT_EQ(pattern.layer_types, (std::vector<std::string>{"sliding_attention", "full_attention"}));
 }
 
 TEST(HubConfig, LayersOfAMistralModelSlideAsTheirListSays) {
@@ -192,6 +220,20 @@ TEST(HubConfig, WhatIsNotBuiltIsRefused) {
       R"({"model_type": "bert", "architectures": ["BertForTokenClassification"], "classifier_dropout": 0.5})",
       "classifier_dropout: is another than hidden_dropout_prob");
   EXPECT_EQ(refusal(R"({"model_type": "bert", "classifier_dropout": 0.5})"), "(accepted)");  // of no head
+  const auto of_tokens = [](const std::string& type, const std::string& more) {
+    return R"({"model_type": ")" + type + R"(", "architectures": ["AnyForTokenClassification"])" + more + "}";
+  };
+  EXPECT_REFUSES(of_tokens("gpt2", R"(, "classifier_dropout": 0.5)"),
+                 "classifier_dropout: is another than resid_pdrop");
+  EXPECT_REFUSES(of_tokens("qwen3", R"(, "classifier_dropout": 0.1)"), "classifier_dropout: a head for tokens without");
+  EXPECT_REFUSES(of_tokens("llama", R"(, "classifier_dropout": null, "hidden_dropout": 0.1)"),
+                 "hidden_dropout: a head for tokens without dropout");
+  EXPECT_EQ(refusal(of_tokens("llama", R"(, "classifier_dropout": 0, "hidden_dropout": 0.1)")), "(accepted)");
+  EXPECT_EQ(refusal(of_tokens("gpt2", R"(, "classifier_dropout": 0.1)")), "(accepted)");
+  EXPECT_EQ(refusal(of_tokens("llama", "")), "(accepted)");
+  EXPECT_EQ(refusal(R"({"model_type": "llama", "architectures": ["LlamaForSequenceClassification"],
+                        "classifier_dropout": 0.5})"),
+            "(accepted)");  // transformers' class does not read it
   EXPECT_REFUSES(R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"],
                      "problem_type": "multi_label_classification"})",
                  "problem_type: several classes for one text are not built");

@@ -112,7 +112,7 @@ std::vector<BadTrace> bad_traces() {
       {"cut off", R"({"INSTRUCTION": "RELEASE", "NAME": "y")", "t.log:7: is not a JSON object"},
       {"bytes that are no text", "{\"INSTRUCTION\": \"\xff\xfe\"}\n", "t.log:7: is not a JSON object"},
       {"a zero byte", std::string("\0\n", 2), "t.log:7: is not a JSON object"},
-      {"nested deeply", deep, "t.log:7: INSTRUCTION: a list is not a string"},
+      {"nested deeply", deep, "t.log:7: is not a JSON object"},
       {"a line without end", std::string(2 << 20, ' '), "t.log:7: is longer than 1048576 bytes"},
       {"no instruction", R"({"NAME": "y"})", "t.log:7: INSTRUCTION: is missing"},
       {"instruction unknown", R"({"INSTRUCTION": "FREE", "NAME": "y"})", "t.log:7: INSTRUCTION: 'FREE' is none of"},
