@@ -1,6 +1,7 @@
 #include "runtime/generator.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "core/error_place.h"
 #include "core/philox.h"
@@ -49,18 +50,26 @@ void run_whole(Engine& engine, const RunPlan& plan, std::uint64_t step, std::spa
 // Gives the logits behind texts: with the cache where the engine has one for them, or else by running them whole.
 class NextLogits {
  public:
+  // Gets the logits of a text, which it may change; they are lost when it returns.
+  using Take = std::function<void(std::size_t text, std::span<float> logits)>;
+
   NextLogits(Engine& engine, const RunPlan& plan, std::uint64_t step, const std::vector<Text>& texts,
              std::int64_t tokens)
-      : engine_(engine), plan_(plan), step_(step), cached_(texts.size(), 0), uses_cache_(fits(texts, tokens)) {}
+      : engine_(engine),
+        plan_(plan),
+        step_(step),
+        cached_(texts.size(), 0),
+        uses_cache_(fits(texts, tokens)),
+        logits_((uses_cache_ && plan.model.head_in_chunks() ? texts.size() : 1) *
+                static_cast<std::size_t>(plan.model.vocabulary)) {}
 
-  // Of every text that has not ended: rows of `logits`, [texts, vocabulary].
-  void find(const std::vector<Text>& texts, std::span<float> logits) {
-    const auto vocabulary = static_cast<std::size_t>(plan_.model.vocabulary);
-    if (uses_cache_) return find_with_cache(texts, logits);
+  // Of every text that has not ended.
+  void find(const std::vector<Text>& texts, const Take& take) {
+    if (uses_cache_) return find_with_cache(texts, take);
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      if (!texts[i].ended) {
-        run_whole(engine_, plan_, step_, texts[i].tokens, logits.subspan(i * vocabulary, vocabulary));
-      }
+      if (texts[i].ended) continue;
+      run_whole(engine_, plan_, step_, texts[i].tokens, logits_);
+      take(i, logits_);
     }
   }
 
@@ -78,9 +87,8 @@ class NextLogits {
 
   // A text whose rows are all in the cache but the last one adds that; any other is run whole, the last rows that the
   // model takes.
-  void find_with_cache(const std::vector<Text>& texts, std::span<float> logits) {
+  void find_with_cache(const std::vector<Text>& texts, const Take& take) {
     const std::int64_t capacity = engine_.generation_plan()->capacity();
-    const auto vocabulary = static_cast<std::size_t>(plan_.model.vocabulary);
     std::vector<TextTokens> whole;
     std::vector<NextToken> rows;
     for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -94,12 +102,16 @@ class NextLogits {
       }
       cached_[i] = count <= capacity ? count : 0;
     }
-    const auto take = [&](std::size_t text, std::int64_t first_token, std::span<const float> values) {
-      std::copy(values.begin(), values.end(),
-                logits.begin() + static_cast<std::ptrdiff_t>(text * vocabulary) + first_token);
+    // Chunks come in order, each with those of all texts.
+    const auto gather = [&](std::size_t text, std::int64_t first_token, std::span<const float> values) {
+      const auto vocabulary = static_cast<std::size_t>(plan_.model.vocabulary);
+      const std::size_t first = logits_.size() > vocabulary ? text * vocabulary : 0;
+      const std::span<float> row = std::span(logits_).subspan(first, vocabulary);
+      std::copy(values.begin(), values.end(), row.begin() + first_token);
+      if (static_cast<std::size_t>(first_token) + values.size() == vocabulary) take(text, row);
     };
-    if (!whole.empty()) engine_.run_texts(step_, whole, take);
-    if (!rows.empty()) engine_.run_rows(step_, rows, take);
+    if (!whole.empty()) engine_.run_texts(step_, whole, gather);
+    if (!rows.empty()) engine_.run_rows(step_, rows, gather);
   }
 
   Engine& engine_;
@@ -107,6 +119,7 @@ class NextLogits {
   const std::uint64_t step_;
   std::vector<std::int64_t> cached_;  // by text: rows in the cache
   const bool uses_cache_;
+  std::vector<float> logits_;  // of a text or, where the head comes in chunks for all at once, of each
 };
 
 void check_whole_layers(const RunPlan& plan) {
@@ -140,19 +153,19 @@ std::vector<std::vector<std::int32_t>> generate(Engine& engine, const RunPlan& p
     check_tokens("prompt", prompt, plan.model.vocabulary);
     texts.push_back({prompt, prompt.size()});
   }
-  const auto vocabulary = static_cast<std::size_t>(plan.model.vocabulary);
-  std::vector<float> logits(texts.size() * vocabulary);
   NextLogits next(engine, plan, step, texts, options.tokens);
+  std::vector<std::int32_t> drawn(texts.size());
   const auto goes_on = [](const Text& text) { return !text.ended; };
   for (std::int64_t i = 0; i < options.tokens && std::ranges::any_of(texts, goes_on); ++i) {
-    next.find(texts, logits);
+    next.find(texts, [&](std::size_t which, std::span<float> logits) {
+      const RngKey key{options.seed, 0, 0, static_cast<std::uint32_t>(which), kSamplingOp};
+      const double uniform = to_uniform(philox(key, static_cast<std::uint32_t>(i))[0]);
+      drawn[which] = draw_token(logits, options, uniform);
+    });
     for (std::size_t which = 0; which < texts.size(); ++which) {
       Text& text = texts[which];
       if (text.ended) continue;
-      const RngKey key{options.seed, 0, 0, static_cast<std::uint32_t>(which), kSamplingOp};
-      const double uniform = to_uniform(philox(key, static_cast<std::uint32_t>(i))[0]);
-      const std::span<float> own = std::span(logits).subspan(which * vocabulary, vocabulary);
-      const std::int32_t token = draw_token(own, options, uniform);
+      const std::int32_t token = drawn[which];
       text.tokens.push_back(token);
       text.ended = std::find(options.stop.begin(), options.stop.end(), token) != options.stop.end();
       if (take && !take(which, token)) text.ended = true;

@@ -124,14 +124,15 @@ void check_seed(const RunPlan& plan, const eps::RunState& state) {
 
 std::vector<std::string> check_resumable(const RunPlan& plan, const std::filesystem::path& folder,
                                          std::uint64_t data_hash, const std::vector<std::string>& allowed) {
-  const eps::RunState state = eps::read_manifest(folder).state;
+  const eps::Manifest manifest = eps::read_manifest(folder);
+  const eps::RunState& state = manifest.state;
   const Options saved = parse_options(state.config, (folder / eps::kManifestName).string() + " (config)");
   const bool trains = plan.options.data.has_training();
   check_seed(plan, state);
   check_trained(plan, saved, folder);
   if (!plan.compute_choice.empty()) check_compute(plan.options, saved);
   check_list(plan, state.list, folder);
-  std::vector<std::string> told = check_changes(plan.options, saved, folder, trains, allowed);
+  std::vector<std::string> told = check_changes(plan.options, saved, manifest.ranks, folder, trains, allowed);
   if (trains && state.data_hash != data_hash) told.push_back(check_data(plan, saved, allowed));
   if (plan.decisions.micro_batch) check_micro_batch(plan.options, saved);
   return told;

@@ -59,7 +59,8 @@ std::vector<std::string> owners_of(std::vector<std::string> names) {
 // Whether a step of the same minibatch has other last bits: its sums are in another order, or blocks rebuild their
 // inputs where they kept them.
 bool changes_bits(const Key& key, const Options& ours, const Options& saved) {
-  if (key.section == "device") return key.name == "tensor" || (key.name == "count" && ours.batch.parts == 0);
+  if (key.section == "device") return key.name == "tensor";  // of device.count: other_groups()
+  if (key.section == "data") return key.name == "buckets" && ours.data.samples == "padded";
   if (key.section != "transfer") return false;
   return key.name == "vocabulary_chunk" ||
          (key.name == "stash" && ours.model.reversible == "float" && ours.rebuilds_inputs() != saved.rebuilds_inputs());
@@ -107,6 +108,18 @@ std::string show(const Options& ours, const Options& saved, const std::string& k
   return key + " = " + value_of(ours, key) + " (was " + value_of(saved, key) + ")";
 }
 
+// A step adds the gradients of all groups of devices, of all processes. Of another number of them: "device.count = 3
+// (was 1)", with the processes where either run has several. Empty where there are as many, or where it follows from
+// device.tensor alone.
+std::string other_groups(const ResolvedOptions& ours, const Options& saved, int saved_ranks) {
+  const bool alike = ours.device.count == saved.device.count && ours.rank.count == saved_ranks;
+  if (ours.batch.parts > 0 || alike || ours.all_groups() == saved.device.groups() * saved_ranks) return {};
+  if (ours.rank.count == 1 && saved_ranks == 1) return show(ours, saved, "device.count");
+  return "device.count = " + std::to_string(ours.device.count) + " with " + std::to_string(ours.rank.count) +
+         (ours.rank.count == 1 ? " process" : " processes") + " (was " + std::to_string(saved.device.count) + " with " +
+         std::to_string(saved_ranks) + ")";
+}
+
 void append(std::string& list, const std::string& text, const char* separator = ", ") {
   list += (list.empty() ? "" : separator) + text;
 }
@@ -130,8 +143,9 @@ void check_keys(const std::vector<std::string>& allowed) {
   }
 }
 
-std::vector<std::string> check_changes(const Options& ours, const Options& saved, const std::filesystem::path& folder,
-                                       bool trains, const std::vector<std::string>& allowed) {
+std::vector<std::string> check_changes(const ResolvedOptions& ours, const Options& saved, int saved_ranks,
+                                       const std::filesystem::path& folder, bool trains,
+                                       const std::vector<std::string>& allowed) {
   check_keys(allowed);
   std::string fixed, refused, way_out, told, fixed_key, refused_key;  // keys: the first of these
   Options copy = ours;
@@ -161,6 +175,8 @@ std::vector<std::string> check_changes(const Options& ours, const Options& saved
                        way_out + " (in a program: `allowed` of Trainer::resume())",
                    of_file(folder.string(), refused_key));
   }
+  const std::string groups = other_groups(ours, saved, saved_ranks);
+  if (trains && !groups.empty()) append(told, groups);
   if (told.empty()) return {};
   return {"going on with other settings than the checkpoint's: " + told};
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/choice_target.h"
+#include "runtime/data/bio_tags.h"
 
 namespace l2l::runtime {
 namespace {
@@ -31,7 +32,7 @@ struct Counts {
   std::vector<double> predicted, labelled, right;
 };
 
-// From 1 on; equal values share the mean of theirs.
+// From 1 on; equal values share the mean of theirs. None is NaN.
 std::vector<double> ranks_of(std::span<const float> values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -58,20 +59,24 @@ double correlation(std::span<const double> a, std::span<const double> b) {
   return both / std::sqrt(square_a) / std::sqrt(square_b);
 }
 
+bool has_nan(std::span<const float> values) {
+  return std::any_of(values.begin(), values.end(), [](float value) { return std::isnan(value); });
+}
+
 struct Entity {
   std::size_t begin, end;
   std::string_view type;
   bool operator==(const Entity&) const = default;
 };
 
-// Of one sequence, in their order.
+// Of one sequence, in their order; `names`: are_bio_tags().
 std::vector<Entity> entities_of(std::span<const std::int32_t> tags, std::span<const std::string> names) {
   std::vector<Entity> entities;
   bool open = false;
   for (std::size_t i = 0; i < tags.size(); ++i) {
     const std::string_view name = names[static_cast<std::size_t>(tags[i])];
-    const bool outside = name.empty() || name[0] == 'O';
-    const std::string_view type = name.size() > 2 ? name.substr(2) : std::string_view();
+    const bool outside = name == "O";
+    const std::string_view type = outside ? std::string_view() : name.substr(2);
     const bool goes_on = open && !outside && name[0] != 'B' && entities.back().type == type;
     if (goes_on) {
       entities.back().end = i + 1;
@@ -120,7 +125,10 @@ double pearson(std::span<const float> a, std::span<const float> b) {
   return correlation(std::vector<double>(a.begin(), a.end()), std::vector<double>(b.begin(), b.end()));
 }
 
-double spearman(std::span<const float> a, std::span<const float> b) { return correlation(ranks_of(a), ranks_of(b)); }
+double spearman(std::span<const float> a, std::span<const float> b) {
+  if (has_nan(a) || has_nan(b)) return std::numeric_limits<double>::quiet_NaN();  // NaN has no rank
+  return correlation(ranks_of(a), ranks_of(b));
+}
 
 double entity_f1(const TagSequences& tags, std::span<const std::string> names) {
   double right = 0, predicted = 0, labelled = 0;
@@ -171,7 +179,7 @@ NamedMetrics TaskMetrics::metrics() const {
   if (head_ == HeadKind::classification) {
     metrics.emplace_back("f1", f1(classes_.predicted, classes_.labels, labels_));
     metrics.emplace_back("matthews", matthews(classes_.predicted, classes_.labels, labels_));
-  } else if (head_ == HeadKind::tokens && !names_.empty()) {
+  } else if (head_ == HeadKind::tokens && are_bio_tags(names_)) {
     metrics.emplace_back("f1", entity_f1(classes_, names_));
   }
   return metrics;

@@ -19,7 +19,7 @@ using NamedMetrics = std::vector<std::pair<std::string, double>>;
 double accuracy(std::span<const std::int32_t> predicted, std::span<const std::int32_t> labels);
 double f1(std::span<const std::int32_t> predicted, std::span<const std::int32_t> labels, std::int64_t classes);
 double matthews(std::span<const std::int32_t> predicted, std::span<const std::int32_t> labels, std::int64_t classes);
-// NaN where one list is constant. Spearman: equal values share the mean of their ranks.
+// NaN where one list is constant or has a NaN. Spearman: equal values share the mean of their ranks.
 double pearson(std::span<const float> a, std::span<const float> b);
 double spearman(std::span<const float> a, std::span<const float> b);
 
@@ -28,8 +28,8 @@ struct TagSequences {
   std::vector<std::size_t> begins;
   std::vector<std::int32_t> predicted, labels;
 };
-// Micro average over entities: the same type, first and last tag. `names`: of tags, "B-TYPE", "I-TYPE" or "O"; an
-// I-TYPE behind another type begins an entity, as in the evaluation of CoNLL-2000.
+// Micro average over entities: the same type, first and last tag. `names`: are_bio_tags(); an I-TYPE behind another
+// type begins an entity, as in the evaluation of CoNLL-2000.
 double entity_f1(const TagSequences& tags, std::span<const std::string> names);
 
 // Collects what a validation pass gives. Thread-bound.

@@ -62,6 +62,7 @@ std::optional<Evaluation> Trainer::Implementation::evaluate(const runtime::Sampl
   }
   if (evaluation.tokens == 0) throw BadInput("the validation data have no targets: there is nothing to predict");
   evaluation.loss = sum / static_cast<double>(evaluation.tokens);
+  const Watchdog::Watch watch(watchdog.get());
   evaluation.metrics = own.empty() ? task.metrics() : own.values();
   return evaluation;
 }
@@ -102,6 +103,7 @@ void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
 std::optional<Evaluation> Trainer::evaluate(const std::function<bool()>& stop) {
   implementation_->check_no_observer("evaluate");
   implementation_->check_use();
+  const ThreadActivity listed("relay", 0);
   Implementation& self = *implementation_;
   if (!self.validation) {
     throw BadInput("data.validation: no validation data; name at least one file", of_key("data.validation"));

@@ -35,7 +35,9 @@ Dataset::Dataset(const DataFiles& files, const DatasetSettings& settings)
         ": only parts are to be learnt, which a stream does not tell: data.samples = \"packed\" or \"padded\"");
   }
   hash_ = store_.check(settings.vocabulary);
-  per_epoch_ = tokens() >= 2 * sequence_ ? (tokens() - sequence_) / sequence_ : 1;
+  // Beside the inputs: the last target, or the tokens that any phase may leave out.
+  const std::uint64_t beside = settings.in_order ? 1 : sequence_;
+  per_epoch_ = tokens() >= sequence_ + beside ? (tokens() - beside) / sequence_ : 1;
 }
 
 void Dataset::require_training_data() const {

@@ -33,7 +33,8 @@ class Dataset final : public Samples {
 
   // Windows per epoch. Each epoch draws a phase in [0, sequence), cuts the stream from there into windows of
   // sequence + 1 tokens that begin `sequence` tokens apart, and visits each window once in random order. The number is
-  // the same for every phase, so an epoch may leave out up to one window.
+  // the same for every phase, so an epoch may leave out up to one window. In order, each epoch has all whole windows
+  // from the first token on.
   std::uint64_t samples_per_epoch() const override { return per_epoch_; }
   // With masking, each epoch draws new masks.
   void sample(std::uint64_t position, const SequenceView& sequence) const override;

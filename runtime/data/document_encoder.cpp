@@ -35,6 +35,54 @@ std::string spaces_removed(std::string text) {
   return text;
 }
 
+// How many bytes the first tokens of a text stand for, spaces apart, without decoding it from its beginning each time.
+// The text is cut into blocks that decode alone to what they are in all of it. Immutable.
+class PrefixBytes {
+ public:
+  // `text`: what all of `ids` decode to, without spaces.
+  PrefixBytes(const text::Tokenizer& tokenizer, std::span<const std::int32_t> ids, const std::string& text)
+      : tokenizer_(tokenizer), ids_(ids) {
+    std::string blocks;
+    for (std::size_t token = 1; token < ids.size(); ++token) {
+      if (token - blocks_.back().begin < kTokens || !is_border(token)) continue;
+      blocks += decoded(blocks_.back().begin, token);
+      blocks_.push_back({token, blocks.size()});
+    }
+    // A decoder that changes the ends of a text changes those of the blocks.
+    if (blocks + decoded(blocks_.back().begin, ids.size()) != text) blocks_.resize(1);
+  }
+
+  std::size_t of(std::size_t count) const {
+    const auto behind = std::upper_bound(blocks_.begin(), blocks_.end(), count,
+                                         [](std::size_t token, const Block& block) { return token < block.begin; });
+    const Block& block = *std::prev(behind);
+    return block.bytes + decoded(block.begin, count).size();
+  }
+
+ private:
+  static constexpr std::size_t kTokens = 16;  // of a block, at least
+  struct Block {
+    std::size_t begin = 0, bytes = 0;  // its first token, and what those before it stand for
+  };
+
+  std::string decoded(std::size_t begin, std::size_t end) const {
+    return spaces_removed(tokenizer_.decode(ids_.subspan(begin, end - begin), /*special=*/true));
+  }
+
+  // Between two tokens that each decode alone to what they are beside each other: not where a character goes on, or a
+  // word of WordPiece. Bytes in a row become text together (ByteFallback); of these, a newline could be one.
+  bool is_border(std::size_t token) const {
+    const std::string before = decoded(token - 1, token);
+    if (before.empty() || static_cast<unsigned char>(before.back()) < ' ') return false;
+    if (before.find("\uFFFD") != std::string::npos) return false;
+    return decoded(token - 1, token + 1) == before + decoded(token, token + 1);
+  }
+
+  const text::Tokenizer& tokenizer_;
+  const std::span<const std::int32_t> ids_;
+  std::vector<Block> blocks_{Block()};  // in order
+};
+
 }  // namespace
 
 DocumentEncoder::DocumentEncoder(const TextSettings& settings, int threads)
@@ -140,10 +188,8 @@ void DocumentEncoder::encode_pair(const TextDocument& document, text::Encoder& e
 void DocumentEncoder::mark_chat(const TextDocument& document, text::Encoder& encoder, EncodedDocument& encoded) const {
   const std::string_view text = document.text;
   std::vector<std::int32_t>& ids = encoded.ids;
-  const auto bytes_of = [&](std::size_t count) {  // of the first tokens
-    return without_spaces(tokenizer_->decode(std::span(ids).first(count), /*special=*/true));
-  };
-  if (spaces_removed(tokenizer_->decode(ids, /*special=*/true)) != spaces_removed(document.text)) {
+  const std::string decoded = spaces_removed(tokenizer_->decode(ids, /*special=*/true));
+  if (decoded != spaces_removed(document.text)) {
     ids.clear();
     std::size_t at = 0;
     const auto append = [&](std::size_t end, bool learnt) {
@@ -158,20 +204,26 @@ void DocumentEncoder::mark_chat(const TextDocument& document, text::Encoder& enc
     return append(text.size(), false);
   }
   encoded.learnt.assign(ids.size(), false);
+  const PrefixBytes prefixes(*tokenizer_, ids, decoded);
   // The number of tokens that end at or before so many bytes.
   const auto tokens_within = [&](std::size_t bytes) {
     std::size_t least = 0, most = ids.size();
     while (least < most) {
       const std::size_t middle = (least + most + 1) / 2;
-      bytes_of(middle) <= bytes ? least = middle : most = middle - 1;
+      prefixes.of(middle) <= bytes ? least = middle : most = middle - 1;
     }
     return least;
   };
+  std::size_t at = 0, bytes = 0;  // of the text, and before that without spaces
+  const auto bytes_to = [&](std::size_t end) {
+    bytes += without_spaces(text.substr(at, end - at));
+    at = end;
+    return bytes;
+  };
   for (const TextRange& range : document.learnt) {
-    const std::size_t begin = tokens_within(without_spaces(text.substr(0, range.begin)));
-    const std::size_t bytes = without_spaces(text.substr(0, range.end));
-    std::size_t end = tokens_within(bytes);
-    if (end < ids.size() && bytes_of(end) < bytes) ++end;  // it lies across the end
+    const std::size_t begin = tokens_within(bytes_to(range.begin));
+    std::size_t end = tokens_within(bytes_to(range.end));
+    if (end < ids.size() && prefixes.of(end) < bytes) ++end;  // it lies across the end
     for (std::size_t token = begin; token < end; ++token) encoded.learnt[token] = true;
   }
 }

@@ -9,6 +9,18 @@
 #include "runtime/options/options_value.h"
 
 namespace l2l::runtime {
+namespace {
+
+// Whether the files of [data], or of one source of it, are text by data.format or by their names.
+bool names_text(const DataOptions& data) {
+  const bool text = data.format == "text" || data.format == "jsonl" || data.format == "csv" || data.format == "tsv";
+  if (data.format != "auto") return text;
+  const auto ids = [](const std::string& name) { return name.ends_with(".bin") || name.ends_with(".npy"); };
+  return std::none_of(data.train.begin(), data.train.end(), ids) &&
+         std::none_of(data.validation.begin(), data.validation.end(), ids);
+}
+
+}  // namespace
 
 std::string value_of(Options options, std::string_view key) {
   for (const Key& each : option_keys(options)) {
@@ -27,17 +39,31 @@ bool is_set(const Options& options, std::string_view key) {
 
 bool fuses_attention(const ModelOptions& model) { return model.attention == "fused" && model.blocks.empty(); }
 
+DataOptions options_of(const DataSource& source, DataOptions data) {
+  const auto set = [](auto& target, const auto& value) {
+    if (!value.empty()) target = value;
+  };
+  set(data.format, source.format);
+  set(data.separator, source.separator);
+  set(data.columns, source.columns);
+  set(data.learn, source.learn);
+  set(data.chat_template, source.chat_template);
+  data.train = source.train;
+  data.source.clear();
+  data.validation.clear();
+  return data;
+}
+
 bool reads_bytes(const Options& options) {
   const DataOptions& data = options.data;
   const bool files = !data.train.empty() || !data.source.empty() || !data.validation.empty();
   const bool own = data.train_source != nullptr || data.validation_source != nullptr;
   if (data.tokenizer != "bytes" || (own && !files)) return false;
   if (models::architecture_of(options.model.architecture).custom) return false;
-  const bool text = data.format == "text" || data.format == "jsonl" || data.format == "csv" || data.format == "tsv";
-  if (data.format != "auto") return text;
-  const auto ids = [](const std::string& name) { return name.ends_with(".bin") || name.ends_with(".npy"); };
-  return std::none_of(data.train.begin(), data.train.end(), ids) &&
-         std::none_of(data.validation.begin(), data.validation.end(), ids);
+  const bool beside_sources = data.source.empty() || !data.validation.empty();
+  return (beside_sources && names_text(data)) ||
+         std::any_of(data.source.begin(), data.source.end(),
+                     [&](const DataSource& source) { return names_text(options_of(source, data)); });
 }
 
 Options with_architecture_defaults(Options options) {

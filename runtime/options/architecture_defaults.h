@@ -15,8 +15,11 @@ bool is_set(const Options& options, std::string_view key);
 // The value of `key`, in TOML.
 std::string value_of(Options options, std::string_view key);
 
-// Whether each byte of a text is a token. Files of "auto" with a name that ids have may be text, but are not taken for
-// it.
+// [data] as it is read for one source: with the files and the own keys of that, and without validation.
+DataOptions options_of(const DataSource& source, DataOptions data);
+
+// Whether any of the data are text of which each byte is a token. Files of "auto" with a name that ids have may be
+// text, but are not taken for it.
 bool reads_bytes(const Options& options);
 
 // Whether attention is one op wherever the model has it: a program's own blocks may have separate ones.

@@ -14,6 +14,8 @@
 #include "models/hub/config.h"
 #include "runtime/data/document_encoder.h"
 #include "runtime/data/find_sources.h"
+#include "runtime/options/architecture_defaults.h"
+#include "runtime/options/batch_shape.h"
 #include "runtime/options/model_directory.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
@@ -51,18 +53,15 @@ std::string percent(double share) {
   return text;
 }
 
-void set_all(ChosenRun& run, std::span<const std::string> assignments) {
-  for (const std::string& assignment : assignments) {
-    Options checked = run.options();
-    set_option(checked, assignment);
-    checked = with_absolute_paths(std::move(checked));
-    const std::string key = assignment.substr(0, assignment.find('='));
-    for (const runtime::Key& each : runtime::option_keys(checked)) {
-      if (std::string(each.section) + "." + std::string(each.name) == key) {
-        run.set(key, runtime::value_to_toml(each.field), "--set");
-      }
-    }
-  }
+// What --set says.
+Options options_said(std::span<const std::string> assignments) {
+  Options said;
+  for (const std::string& assignment : assignments) set_option(said, assignment);
+  return with_absolute_paths(std::move(said));
+}
+
+void set_all(ChosenRun& run, const Options& said) {
+  for (const std::string& key : said.given) run.set(key, runtime::value_of(said, key), "--set");
 }
 
 // Removes what it made unless it is kept.
@@ -91,9 +90,8 @@ class Output {
 
 class Chooser {
  public:
-  Chooser(const fs::path& pretrained, const fs::path& data, const fs::path& output,
-          std::span<const std::string> assignments)
-      : assignments_(assignments),
+  Chooser(const fs::path& pretrained, const fs::path& data, const fs::path& output, const Options& said)
+      : said_(said),
         data_(data),
         pretrained_(fs::absolute(pretrained)),
         output_(fs::absolute(output)),
@@ -121,11 +119,13 @@ class Chooser {
   void add_machine();
   std::vector<std::int64_t> lengths() const;
   std::uint64_t training_rows() const;
+  bool is_said(std::string_view key) const { return runtime::is_set(said_, key); }
+  BatchOptions batch() const;
   std::int64_t passes() const;
   std::int64_t steps() const;
   double parameters() const;
 
-  const std::span<const std::string> assignments_;
+  const Options said_;  // by --set
   const fs::path data_, pretrained_, output_;
   const ModelOptions model_;
   const bool encoder_;
@@ -163,7 +163,7 @@ std::uint64_t Chooser::training_rows() const {
 // that was named, and not of a part of it.
 std::vector<std::int64_t> Chooser::lengths() const {
   ChosenRun chosen = run_;
-  set_all(chosen, assignments_);
+  set_all(chosen, said_);
   Options options = chosen.options();
   for (const runtime::Key& key : runtime::option_keys(options)) runtime::check_value(key);
   options = runtime::with_pretrained_model(options);
@@ -196,6 +196,7 @@ void Chooser::add_sequence() {
   const std::int64_t positions = model_.positions - (model_.architecture == "roberta" ? model_.padding_token + 1 : 0);
   sequence_ = std::min({std::max<std::int64_t>(16, (most + 7) / 8 * 8), kMostSequence, positions});
   if (!has_labels()) sequence_ = std::min(kMostSequence, positions);
+  if (is_said("model.sequence")) sequence_ = said_.model.sequence;
   const auto behind_model =
       std::ranges::find_if(run_.keys, [](const ChosenKey& each) { return !each.key.starts_with("model."); });
   const auto longer = std::ranges::count_if(tokens, [&](std::int64_t length) { return length > sequence_; });
@@ -272,6 +273,15 @@ void Chooser::add_data() {
       has_labels() && encoder_ ? "rows of like length share a microbatch" : "no padding");
 }
 
+// As it is said, with the usual minibatch where that leaves it open.
+BatchOptions Chooser::batch() const {
+  const BatchOptions& said = said_.batch;
+  BatchOptions batch{.minibatch = said.minibatch, .micro_batch = said.micro_batch, .micro_batches = said.micro_batches};
+  const bool follows = said.micro_batch > 0 && said.micro_batches > 0;
+  if (!follows && !is_said("batch.minibatch")) batch.minibatch = kMinibatch;
+  return batch;
+}
+
 // About 8,000 rows are seen, each at least once and at most ten times.
 std::int64_t Chooser::passes() const {
   if (!has_labels()) return 1;
@@ -282,17 +292,19 @@ std::int64_t Chooser::passes() const {
 std::int64_t Chooser::steps() const {
   double sequences = static_cast<double>(training_rows());
   if (!has_labels()) sequences *= std::max(1.0, mean_tokens_) / static_cast<double>(sequence_);
-  const double steps = std::ceil(sequences * static_cast<double>(passes()) / static_cast<double>(kMinibatch));
+  const BatchOptions given = batch();
+  // Whether it can be cut as it is said is checked with the other options.
+  const std::int64_t minibatch = given.minibatch > 0 ? given.minibatch : runtime::resolved(given, 1).minibatch;
+  const double steps = std::ceil(sequences * static_cast<double>(passes()) / static_cast<double>(minibatch));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));
 }
 
 void Chooser::add_optimizer() {
   const double rate = model_.hidden >= 1024 ? 2e-5 : model_.hidden >= 768 ? 5e-5 : 1e-4;
-  Options said;
-  said.run.steps = 0;
-  for (const std::string& assignment : assignments_) set_option(said, assignment);
-  const std::int64_t count = said.run.steps > 0 ? said.run.steps : steps();
-  add("batch.minibatch", std::to_string(kMinibatch), "usual for fine-tuning");
+  const std::int64_t count = is_said("run.steps") ? said_.run.steps : steps();
+  if (const std::int64_t minibatch = batch().minibatch; minibatch > 0) {
+    add("batch.minibatch", std::to_string(minibatch), "usual for fine-tuning");
+  }
   add("optimizer.learning_rate", short_number(rate),
       "all weights of a model with hidden = " + std::to_string(model_.hidden) +
           " are trained; Devlin et al. (2019) took 2e-5 to 5e-5 for 768 and 1024, smaller models bear more");
@@ -385,9 +397,10 @@ Options ChosenRun::options() const { return parse_options(config(), "(chosen opt
 ChosenRun choose_run(const fs::path& pretrained, const fs::path& data, const fs::path& output,
                      std::span<const std::string> assignments) {
   Output folder(output);
-  Chooser chooser(pretrained, data, output, assignments);
+  const Options said = options_said(assignments);
+  Chooser chooser(pretrained, data, output, said);
   ChosenRun run = chooser.run();
-  set_all(run, assignments);
+  set_all(run, said);
   validate_options(run.options());
   make_folders(output / "data");
   runtime::split_rows(data, chooser.rows().rows, output / "data/train.jsonl", output / "data/validation.jsonl");

@@ -10,6 +10,7 @@
 #include "l2l/errors.h"
 #include "l2l/options.h"
 #include "models/architecture.h"
+#include "runtime/data/bio_tags.h"
 #include "runtime/options/architecture_defaults.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/image_options.h"
@@ -95,15 +96,26 @@ void check_masking(const Options& options) {
   }
 }
 
+// How [data] or one source is read; `key` begins its keys in messages: "data.", "data.source 1: ".
+void check_reading(const ModelOptions& model, const DataOptions& data, const std::string& key) {
+  const std::string learn = key + "learn = \"" + data.learn + "\"";
+  if (data.learn != "all" && models::architecture_of(model.architecture).encoder) {
+    throw BadInput(learn + ": " + model.architecture + " predicts masked tokens; set \"all\"");
+  }
+  if (data.columns.size() > 2) {
+    throw BadInput(key + "columns names " + std::to_string(data.columns.size()) +
+                   " columns: name one, of texts, or two, of prompts and completions");
+  }
+  if (data.learn != "all" && data.samples == "stream") {
+    throw BadInput(learn + " with data.samples = \"stream\", in which all is predicted; set \"packed\" or \"padded\"");
+  }
+}
+
 void check_data(const Options& options) {
   const DataOptions& data = options.data;
-  if (models::architecture_of(options.model.architecture).encoder) {
-    if (options.model.head == "language") check_masking(options);
-    if (data.learn != "all") {
-      throw BadInput("data.learn = \"" + data.learn + "\": " + options.model.architecture +
-                     " predicts masked tokens; set \"all\"");
-    }
-  }
+  const bool encoder = models::architecture_of(options.model.architecture).encoder;
+  if (encoder && options.model.head == "language") check_masking(options);
+  check_reading(options.model, data, "data.");
   const bool named = !data.train.empty() || !data.source.empty() || !data.validation.empty();
   if (options.model.architecture == "custom" && named) {
     throw BadInput("data: a custom model reads a program's own source alone (data.train_source), and no files");
@@ -120,17 +132,9 @@ void check_data(const Options& options) {
     throw BadInput("model.head = \"choice\" reads files alone, not a program's own source");
   }
   for (std::size_t i = 0; i < data.source.size(); ++i) {
-    if (data.source[i].train.empty()) {
-      throw BadInput("data.source " + std::to_string(i + 1) + ": has no train, the files to read");
-    }
-  }
-  if (data.columns.size() > 2) {
-    throw BadInput("data.columns names " + std::to_string(data.columns.size()) +
-                   " columns: name one, of texts, or two, of prompts and completions");
-  }
-  if (data.learn != "all" && data.samples == "stream") {
-    throw BadInput("data.learn = \"" + data.learn +
-                   "\" with data.samples = \"stream\", in which all is predicted; set \"packed\" or \"padded\"");
+    const std::string key = "data.source " + std::to_string(i + 1) + ": ";
+    if (data.source[i].train.empty()) throw BadInput(key + "has no train, the files to read");
+    check_reading(options.model, runtime::options_of(data.source[i], data), key);
   }
   if (named && runtime::reads_bytes(options) && options.model.vocabulary < 256) {
     throw BadInput(show("model.vocabulary", options.model.vocabulary) +
@@ -249,10 +253,16 @@ void check_metrics(const ModelOptions& model) {
 // Which metrics a validation gives follows from the head.
 void check_best(const Options& options) {
   const std::string& best = options.checkpoint.best;
+  const RunOptions& run = options.run;
   if (best.empty()) {
-    if (options.run.patience == 0) return;
-    throw BadInput(show("run.patience", options.run.patience) +
+    if (run.patience == 0) return;
+    throw BadInput(show("run.patience", run.patience) +
                    " needs to know what is better: set checkpoint.best = \"loss\", or to a metric");
+  }
+  if (run.patience > 0 && run.validate_every == 0 && run.validate_minutes == 0) {
+    throw BadInput(show("run.patience", run.patience) +
+                   " counts validations during the run, which has none: set run.validate_every or "
+                   "run.validate_minutes");
   }
   const std::string what = "checkpoint.best = \"" + best + "\"";
   if (!options.data.has_validation()) throw BadInput(what + ", but data.validation names no file");
@@ -260,7 +270,8 @@ void check_best(const Options& options) {
   std::vector<std::string_view> known{"loss"};
   const std::string& head = options.model.head;
   if (head == "classification" || head == "tokens" || head == "choice") known.push_back("accuracy");
-  if (head == "classification" || head == "tokens") known.push_back("f1");
+  const bool entities = head == "tokens" && runtime::are_bio_tags(options.model.label_names);
+  if (head == "classification" || entities) known.push_back("f1");
   if (head == "classification") known.push_back("matthews");
   if (head == "regression") known.insert(known.end(), {"pearson", "spearman"});
   if (options.data.task == "mnli") known.push_back("accuracy_mismatched");
@@ -268,7 +279,11 @@ void check_best(const Options& options) {
   if (std::find(known.begin(), known.end(), best) != known.end()) return;
   std::string names;
   for (const std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string(name);
-  throw BadInput(what + ": model.head = \"" + head + "\" has " + names);
+  const bool needs_names = head == "tokens" && best == "f1";
+  throw BadInput(what + ": model.head = \"" + head + "\" has " + names +
+                 (needs_names ? "; \"f1\" is of entities, which model.label_names mark where each is \"O\", "
+                                "\"B-TYPE\" or \"I-TYPE\""
+                              : ""));
 }
 
 // The option with which a message begins.

@@ -1,5 +1,7 @@
 #include "runtime/options/resolved_options.h"
 
+#include <algorithm>
+
 #include "core/choice_target.h"
 #include "core/error_place.h"
 #include "core/log.h"
@@ -13,6 +15,7 @@
 #include "runtime/data/find_sources.h"
 #include "runtime/data/glue.h"
 #include "runtime/data/source_samples.h"
+#include "runtime/options/architecture_defaults.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/image_options.h"
 #include "runtime/options/pretrained.h"
@@ -20,25 +23,13 @@
 namespace l2l::runtime {
 namespace {
 
-DataOptions options_of(const DataSource& source, DataOptions data) {
-  const auto set = [](auto& target, const auto& value) {
-    if (!value.empty()) target = value;
-  };
-  set(data.format, source.format);
-  set(data.separator, source.separator);
-  set(data.columns, source.columns);
-  set(data.learn, source.learn);
-  set(data.chat_template, source.chat_template);
-  data.source.clear();
-  return data;
-}
-
 std::vector<DataFiles> find_training(const DataOptions& data, const TextModel& model) {
   std::vector<DataFiles> files;
   if (!data.train.empty()) files.push_back(find_sources(data.train, data, "data.train", model));
   for (std::size_t i = 0; i < data.source.size(); ++i) {
     const std::string key = "data.source " + std::to_string(i + 1);
-    files.push_back(find_sources(data.source[i].train, options_of(data.source[i], data), key, model));
+    const DataOptions own = options_of(data.source[i], data);
+    files.push_back(find_sources(own.train, own, key, model));
   }
   return files;
 }
@@ -119,9 +110,12 @@ void check_labels(const Options& options) {
                                             "\": model.head = \"language\" learns no labels; set \"classification\""
                                       : "model.head = \"" + head + "\" learns labels: name their column by data.label");
   }
-  if (head != "language" && head != "custom" && (data.samples == "stream" || data.learn != "all")) {
+  const auto learns_all = [&](const DataSource& source) { return options_of(source, data).learn == "all"; };
+  const bool all = data.learn == "all" && std::all_of(data.source.begin(), data.source.end(), learns_all);
+  if (head != "language" && head != "custom" && (data.samples == "stream" || !all)) {
     throw BadInput("model.head = \"" + head +
-                   "\" learns labels of documents: data.samples is \"packed\" or \"padded\", and data.learn \"all\"");
+                   "\" learns labels of documents: data.samples is \"packed\" or \"padded\", and data.learn \"all\", "
+                   "as is that of each source");
   }
 }
 
@@ -151,6 +145,16 @@ void find_mismatched(ResolvedOptions& options, const TextModel& model) {
   if (matched.empty() || mismatched.empty()) return;
   options.validation = find_sources(matched, options.data, "data.validation", model);
   options.mismatched = find_sources(mismatched, options.data, "data.validation", model);
+}
+
+// That a second set was found shows only now.
+void check_mismatched(const ResolvedOptions& options) {
+  const bool needs_it = options.data.task == "mnli" && options.checkpoint.best == "accuracy_mismatched";
+  if (!needs_it || options.mismatched) return;
+  throw BadInput(
+      "checkpoint.best = \"accuracy_mismatched\", but data.validation names no file with \"mismatched\" in its name "
+      "beside another: name both of MNLI's validation files",
+      of_key("checkpoint.best"));
 }
 
 // With targets, and with what an adapter's own file says.
@@ -274,6 +278,7 @@ ResolvedOptions resolve(const Options& unread, eps::Rank rank) {
   if (!options.train_images) options.train = find_training(given.data, model);
   if (!options.validation_images) options.validation = find_validation(given.data, model);
   find_mismatched(options, model);
+  check_mismatched(options);
   if (given.model.head != "language") {
     for (const DataFiles& files : options.train) require_labels(files, given.model.head);
     if (options.validation) require_labels(*options.validation, given.model.head);

@@ -29,6 +29,8 @@ std::vector<Dependence> dependences(const ResolvedOptions& options) {
       {!unmasked && options.model.head != "language", "data.masked", "model.head"},
       {unmasked, "data.mask_token", "model.architecture"},
       {options.data.samples != "padded", "data.buckets", "data.samples"},
+      {options.device.kind == "host", "precision.tf32", "device.kind"},
+      {options.device.kind == "host", "device.graphs", "device.kind"},
       {options.recompute.policy == "selective" && fuses_attention(options.model), "recompute.policy",
        "model.attention"},
   };

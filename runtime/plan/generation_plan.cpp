@@ -125,6 +125,13 @@ Bytes GenerationPlan::staging_bytes() const {
   return total(GenerationPart::ids) + total(GenerationPart::fields) + total(GenerationPart::logits);
 }
 
+Bytes GenerationPlan::logits_bytes() const {
+  const models::Model& model = decode_->model();
+  const std::int64_t rows = (model.head_in_chunks() ? shape_.prompts : 1) + 2;
+  return checked_multiply(static_cast<Bytes>(rows), static_cast<Bytes>(model.vocabulary) * sizeof(float),
+                          "logits of texts");
+}
+
 std::vector<ContractLine> GenerationPlan::lines() const {
   std::vector<ContractLine> lines;
   for (const Buffers& buffers : buffers_) {

@@ -65,6 +65,9 @@ class GenerationPlan {
 
   Bytes device_bytes() const { return device_bytes_; }
   Bytes staging_bytes() const;  // page-locked host memory: ids and fields, and the logits
+  // Host memory for drawing tokens: the logits of a text or, where the head comes in chunks, of each, and two copies of
+  // a text's.
+  Bytes logits_bytes() const;
   std::vector<device::BufferView> views(GenerationPart part, device::BufferView arena) const;
   std::vector<ContractLine> lines() const;
 

@@ -220,6 +220,7 @@ void add_generation(const GenerationPlan& generation, const RunPlan& plan, Memor
     contract.host_bytes += bytes;
   };
   add("staging of texts", generation.staging_bytes());
+  add("logits of texts, in fp32", generation.logits_bytes());
   if (plan.device->uses_host_memory()) add("keys, values and activations of texts", generation.device_bytes());
 }
 

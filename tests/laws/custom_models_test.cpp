@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <limits>
 #include <set>
 
@@ -343,6 +346,27 @@ TEST(CustomModels, MetricsAreOfAllSamplesOnce) {
   EXPECT_NE(refusal([](Options& o) { o.model.metrics[1].add = nullptr; }).find("\"product\""), std::string::npos);
   EXPECT_NE(refusal([](Options& o) { o.model.metrics[1].sums = (1 << 20) + 1; }).find("\"product\""),
             std::string::npos);
+}
+
+// A program's own code at the end of a validation is watched as the passes are.
+TEST(CustomModels, AMetricThatHangsIsReported) {
+  ::setenv("L2L_HANG_SECONDS", "0.5", 1);
+  std::promise<void> reported;
+  set_hang_handler([&](const std::string&) { reported.set_value(); });
+  std::future_status status = std::future_status::timeout;
+  Options options = custom_options(testing::perceptron());
+  options.data.validation_source = testing::drawn_samples();
+  options.model.metrics = {{.name = "slow",
+                            .add = [](auto, auto, auto) {},
+                            .value =
+                                [&](auto, auto) {
+                                  status = reported.get_future().wait_for(std::chrono::seconds(20));
+                                  return 0.0;
+                                }}};
+  EXPECT_EQ(Trainer(options).evaluate().value().metrics.size(), 1u);
+  EXPECT_EQ(status, std::future_status::ready);
+  set_hang_handler({});
+  ::unsetenv("L2L_HANG_SECONDS");
 }
 
 // Of the seven rows of a sample the four that its indices name.

@@ -161,6 +161,13 @@ TEST(Generation, TheCacheIsTheSameFunction) {
   }
 }
 
+// Of the logits in fp32 that tokens are drawn from.
+std::uint64_t logits_bytes(const MemoryContract& contract) {
+  std::uint64_t bytes = 0;
+  for (const ContractLine& line : contract.host) bytes += line.what == "logits of texts, in fp32" ? line.bytes : 0;
+  return bytes;
+}
+
 // Device and page-locked bytes are those of the contract, also with a cache.
 TEST(Generation, IsInTheContract) {
   for (const std::int64_t chunk : {0, 16}) {
@@ -171,6 +178,7 @@ TEST(Generation, IsInTheContract) {
     trainer.reserve_generation({.prompts = 3, .longest_prompt = 4, .tokens = 9});
     EXPECT_GT(trainer.contract().device_bytes, before.device_bytes);
     EXPECT_GT(trainer.contract().pinned_bytes, before.pinned_bytes);
+    EXPECT_EQ(logits_bytes(trainer.contract()), (chunk > 0 ? 3 + 2 : 1 + 2) * 61 * sizeof(float));
     std::uint64_t lines = 0;
     for (const ContractLine& line : trainer.contract().device) lines += line.bytes;
     EXPECT_EQ(lines, trainer.contract().device_bytes);

@@ -1,8 +1,11 @@
 // Law 6: an interrupted run, resumed, equals the uninterrupted one, bit for bit.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "core/fault_point.h"
 #include "eps/checkpoint/manifest.h"
+#include "runtime/resume_changes.h"
 #include "tests/laws/small_run.h"
 #include "tests/support/refusal.h"
 
@@ -351,11 +354,12 @@ TEST(Resumed, WhatChangesTheLastBitsIsTold) {
   struct Case {
     const char *reversible, *assignment, *told;
   };
-  for (const Case& each : {Case{"none", "transfer.vocabulary_chunk=5", "transfer.vocabulary_chunk = 5 (was 0)"},
-                           Case{"none", "device.count=3", "device.count = 3 (was 1)"},
-                           Case{"none", "transfer.stash=host", ""}, Case{"none", "device.execution=resident", ""},
-                           Case{"float", "transfer.stash=host", "transfer.stash = \"host\" (was \"auto\")"},
-                           Case{"fixed", "transfer.stash=host", ""}}) {
+  for (const Case& each :
+       {Case{"none", "transfer.vocabulary_chunk=5", "transfer.vocabulary_chunk = 5 (was 0)"},
+        Case{"none", "device.count=3", "device.count = 3 (was 1)"}, Case{"none", "data.buckets=1", ""},
+        Case{"none", "transfer.stash=host", ""}, Case{"none", "device.execution=resident", ""},
+        Case{"float", "transfer.stash=host", "transfer.stash = \"host\" (was \"auto\")"},
+        Case{"fixed", "transfer.stash=host", ""}}) {
     SCOPED_TRACE(std::string(each.reversible) + ", " + each.assignment);
     const SmallRun run;
     Options before = run.options();
@@ -367,8 +371,38 @@ TEST(Resumed, WhatChangesTheLastBitsIsTold) {
     const auto [said, other_loss] = go_on(before, after);
     EXPECT_EQ(said,
               *each.told == 0 ? "" : std::string("going on with other settings than the checkpoint's: ") + each.told);
-    if (said.empty()) EXPECT_EQ(other_loss, loss);
+    if (said.empty()) {
+      EXPECT_EQ(other_loss, loss);
+    }
   }
+  const SmallRun run;
+  Options before = run.options();
+  ::setenv("XDG_CACHE_HOME", (run.folder() / "cache").c_str(), 1);
+  before.data.samples = "padded";
+  before.data.separator = "a";
+  Options after = before;
+  after.data.buckets = 1;
+  EXPECT_EQ(go_on(before, after).first, "going on with other settings than the checkpoint's: data.buckets = 1 (was 8)");
+}
+
+// What a run of `processes`, of which each has `devices`, is told of a checkpoint of two processes with a device each.
+std::vector<std::string> told_after_two(int processes, std::int64_t devices, std::int64_t parts = 0) {
+  Options saved;
+  saved.batch.parts = parts;
+  runtime::ResolvedOptions ours{saved};
+  ours.device.count = devices;
+  ours.rank.count = processes;
+  return runtime::check_changes(ours, saved, 2, "checkpoint", /*trains=*/true, {});
+}
+
+TEST(Resumed, DevicesOfAllProcessesAreCounted) {
+  EXPECT_EQ(told_after_two(2, 1), std::vector<std::string>{});
+  EXPECT_EQ(told_after_two(1, 2), std::vector<std::string>{}) << "the same sums";
+  EXPECT_EQ(told_after_two(1, 1, 2), std::vector<std::string>{}) << "the same sums by batch.parts";
+  EXPECT_EQ(
+      told_after_two(1, 1),
+      std::vector<std::string>{"going on with other settings than the checkpoint's: device.count = 1 with 1 process "
+                               "(was 1 with 2)"});
 }
 
 TEST(ResumeErrors, SayWhatTheyAreAbout) {
@@ -534,7 +568,7 @@ TEST_F(OptionsToResume, TheTypeIsTheCheckpointsAndSoAreTheBits) {
   Options open = given();
   open.precision.compute = "auto";
   const std::string chosen = Trainer(open).options().precision.compute;  // as this machine has it
-  for (const std::string& type : {"fp32", "bf16"}) {
+  for (const std::string type : {"fp32", "bf16"}) {
     Options options = given();
     options.precision.compute = type;
     open.checkpoint.directory = options.checkpoint.directory = run_.folder() / type;

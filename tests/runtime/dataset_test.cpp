@@ -207,6 +207,24 @@ TEST(Dataset, EveryEpochVisitsEveryWindowOnceFromOnePhase) {
   }
 }
 
+TEST(Dataset, InOrderEveryEpochHasAllWholeWindows) {
+  const Data data;
+  for (const std::uint16_t tokens : {9, 16, 17, 24, 25, 100, 1001}) {
+    constexpr std::uint64_t kSequence = 8;
+    data.write_counting("counting.bin", tokens);
+    DatasetSettings settings{kSequence, 65536, 1};
+    settings.in_order = true;
+    const Dataset dataset(data.find({"counting.bin"}, TokenFormat::tokens), settings);
+    const std::uint64_t per_epoch = dataset.samples_per_epoch();
+    EXPECT_EQ(per_epoch, (tokens - 1) / kSequence);
+    for (std::uint64_t position = 0; position < 3 * per_epoch; ++position) {
+      const Window window = sample(dataset, position, kSequence);
+      ASSERT_EQ(window.tokens[0], static_cast<std::int32_t>(position % per_epoch * kSequence));
+      ASSERT_EQ(window.targets.back(), window.tokens[0] + static_cast<std::int32_t>(kSequence));
+    }
+  }
+}
+
 TEST(Dataset, ABrokenOrderIsCaught) {
   // Negative control: drawing with replacement.
   EXPECT_FALSE(visits_each_window_once(100, [](std::uint64_t i) {

@@ -175,5 +175,40 @@ TEST(FamilyOptions, GiveTheMaskATokenOfItsOwn) {
   EXPECT_EQ(refusal({"model.architecture=bert", "data.format=tokens", "data.mask_token=103"}), "(no BadInput)");
 }
 
+// What a source says itself counts as it would in [data].
+TEST(FamilyOptions, FitEachSource) {
+  const auto sources = [](const std::string& keys, const std::vector<std::string>& more) {
+    std::vector<std::string> all = more;
+    all.push_back("data.source=[{train=[\"a.jsonl\"]}, {" + keys + "}]");
+    return all;
+  };
+  const auto second = [&](const std::string& keys, const std::vector<std::string>& more = {}) {
+    return refusal(sources("train=[\"b.jsonl\"], " + keys, more));
+  };
+  EXPECT_SAYS(second("learn=\"completion\"", {"model.architecture=bert"}),
+              "data.source 2: learn = \"completion\": bert predicts masked tokens");
+  EXPECT_EQ(second("learn=\"completion\""), "(no BadInput)");
+  EXPECT_SAYS(second("learn=\"completion\"", {"data.samples=stream"}), "data.source 2: learn = \"completion\" with");
+  EXPECT_SAYS(second("columns=[\"a\", \"b\", \"c\"]"), "data.source 2: columns names 3 columns");
+  EXPECT_SAYS(runtime::test::bad_input([&] {
+                resolved(sources("train=[\"b.jsonl\"], learn=\"completion\"",
+                                 {"model.head=classification", "data.label=class"}));
+              }),
+              "and data.learn \"all\", as is that of each source");
+
+  const std::vector<std::string> masks = {"model.architecture=bert", "data.mask_token=103"};
+  const std::vector<std::string> few = {"model.vocabulary=100"};
+  const auto both = [](const std::string& keys, std::vector<std::string> more) {
+    more.push_back("data.source=[{" + keys + "}, {" + keys + "}]");
+    return refusal(more);
+  };
+  for (const char* const ids : {"train=[\"a\"], format=\"tokens\"", "train=[\"a.bin\"]"}) {
+    EXPECT_EQ(both(ids, masks), "(no BadInput)") << ids;
+    EXPECT_EQ(both(ids, few), "(no BadInput)") << ids;
+    EXPECT_SAYS(refusal(sources(ids, masks)), "is a byte of text") << "of the first source";
+    EXPECT_SAYS(refusal(sources(ids, few)), "has 256 tokens");
+  }
+}
+
 }  // namespace
 }  // namespace l2l

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstdlib>
 
 #include "runtime/data/text_documents.h"
+#include "runtime/options/resolved_options.h"
 #include "tests/runtime/test_data.h"
 
 namespace l2l::runtime {
@@ -112,6 +114,32 @@ TEST(Glue, Mnli) {
   EXPECT_EQ(rows[0].text, "Rain.Wet.");
   EXPECT_EQ(rows[0].label, 1);
   EXPECT_SAYS(refusal("mnli", kMnli + row + "neutral\t-\n"), "\"gold_label\" is \"-\"");
+}
+
+constexpr const char* kPairTokenizer =
+    R"({"pre_tokenizer": {"type": "WhitespaceSplit"}, "model": {"type": "WordPiece", "unk_token": "?",
+        "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": {"?": 0, "[C]": 1, "[S]": 2}},
+        "post_processor": {"type": "BertProcessing", "cls": ["[C]", 1], "sep": ["[S]", 2]}})";
+
+TEST(Glue, TheBestByTheMismatchedSetOfMnliNeedsThatSet) {
+  const Data data;
+  const std::string row = "0\t1\t1e\tfiction\t( a )\t( b )\t(ROOT a)\t(ROOT b)\tRain.\tWet.\tneutral\tneutral\n";
+  for (const char* const name : {"dev_matched.tsv", "dev_mismatched.tsv"}) data.write(name, kMnli + row);
+  Options options;
+  options.model.architecture = "bert";
+  ::setenv("XDG_CACHE_HOME", data.path("cache").c_str(), 1);
+  data.write("tokenizer.json", kPairTokenizer);
+  options.data.tokenizer = data.path("tokenizer.json");
+  options.data.task = "mnli";
+  options.data.validation = {data.path("dev_matched.tsv")};
+  options.checkpoint.directory = data.path("run");
+  options.checkpoint.best = "accuracy_mismatched";
+  const std::string refused = bad_input([&] { resolve(options); });
+  if (refused.find("this build has no tokenizers") < 1000) GTEST_SKIP() << "no tokenizers";
+  EXPECT_SAYS(refused, "names no file with \"mismatched\" in its name");
+  options.data.validation.push_back(data.path("dev_mismatched.tsv"));
+  EXPECT_EQ(bad_input([&] { resolve(options); }), "(no BadInput)");
+  ::unsetenv("XDG_CACHE_HOME");
 }
 
 TEST(Glue, EachTaskSetsWhatItStandsFor) {

@@ -589,7 +589,13 @@ TEST(ValidateOptions, ChecksCombinations) {
 TEST(ValidateOptions, TheBestCheckpointNeedsAValidationAPlaceAndAMetricOfTheHead) {
   const std::string validation = "data.validation=[\"x\"]", directory = "checkpoint.directory=y",
                     loss = "checkpoint.best=loss";
-  EXPECT_EQ(invalid({validation, directory, loss, "run.patience=2"}), "(no BadInput)");
+  for (const char* when : {"run.validate_every=9", "run.validate_minutes=9"}) {
+    EXPECT_EQ(invalid({validation, directory, loss, when, "run.patience=2"}), "(no BadInput)");
+  }
+  EXPECT_EQ(invalid({validation, directory, loss}), "(no BadInput)");
+  EXPECT_SAYS(invalid({validation, directory, loss, "run.patience=2"}),
+              "run.patience = 2 counts validations during the run, which has none: set run.validate_every or "
+              "run.validate_minutes");
   EXPECT_SAYS(invalid({validation, directory, "run.patience=2"}), "run.patience = 2 needs to know what is better");
   EXPECT_SAYS(invalid({directory, loss}), "data.validation names no file");
   EXPECT_SAYS(invalid({validation, loss}), "checkpoint.directory is empty");
@@ -602,6 +608,14 @@ TEST(ValidateOptions, TheBestCheckpointNeedsAValidationAPlaceAndAMetricOfTheHead
   for (const char* metric : {"pearson", "spearman"}) EXPECT_EQ(with_head("regression", metric), "(no BadInput)");
   EXPECT_SAYS(with_head("classification", "pearson"), "has loss, accuracy, f1, matthews");
   EXPECT_SAYS(with_head("regression", "accuracy"), "has loss, pearson, spearman");
+  const auto with_tags = [&](const std::string& names) {
+    return invalid({validation, directory, "checkpoint.best=f1", "model.head=tokens", "model.label_names=" + names,
+                    "data.label=l", "data.format=jsonl", "model.architecture=bert", "model.vocabulary=300"});
+  };
+  EXPECT_EQ(with_tags("[\"O\", \"B-PER\"]"), "(no BadInput)");
+  for (const char* names : {"[]", "[\"DET\", \"PRT\"]"}) {
+    EXPECT_SAYS(with_tags(names), "model.head = \"tokens\" has loss, accuracy; \"f1\" is of entities");
+  }
   EXPECT_SAYS(invalid({validation, directory, "checkpoint.best=accuracy"}), "model.head = \"language\" has loss");
 }
 

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
+
+#include "tests/support/instrumented.h"
 
 namespace l2l::runtime {
 namespace {
@@ -14,7 +17,8 @@ VisitCost visit(double compute, double h2d, double d2h, double update, double pr
           .d2h = {d2h, d2h},
           .update = {update, update},
           .gradients = {},
-          .weights = {}};
+          .weights = {},
+          .wires = {}};
 }
 
 // Times in seconds; visits 0 and 1 up, 2 the turn, 3 and 4 down.
@@ -83,6 +87,26 @@ TEST(StepModel, HeldUpdatesAreReadyInTheOrderOfTheNextForward) {
   EXPECT_DOUBLE_EQ(model.pipelined(), 2 + 3 + 1 + 4 + 1 + 1);  // the second visit waits for 2 + 3
   model.held = false;
   EXPECT_DOUBLE_EQ(model.pipelined(), 8 + 3 - 1 + 2);  // updates of 3 begin one visit before the end, then the 2
+}
+
+// While the update of the third layer takes its 10, gradients of the second arrive, then those of the first.
+TEST(StepModel, OfUpdatesThatWaitTheOneThatIsNeededFirstComesFirst) {
+  StepModel model;
+  model.visits = {visit(1, 0, 0, 0), visit(1, 0, 0, 0), visit(1, 0, 0, 10), visit(1, 0, 0, 5), visit(1, 0, 0, 2)};
+  EXPECT_DOUBLE_EQ(model.pipelined(), 10 + 2 + 5 + 1 + 1);  // the other way round it would be 1 more
+}
+
+TEST(StepModel, ManyLayersTakeTimeInProportion) {
+  L2L_NEEDS_TRUE_TIMES();
+  constexpr std::size_t kLayers = 20'000;
+  StepModel model;
+  for (std::size_t i = 0; i < 2 * kLayers - 1; ++i) model.visits.push_back(visit(1, 0, 0, i + 1 < kLayers ? 0 : 0.5));
+  for (const bool held : {true, false}) {
+    model.held = held;
+    const std::clock_t start = std::clock();  // of the processor
+    EXPECT_DOUBLE_EQ(model.pipelined(), 2 * kLayers - 1 + 0.5);
+    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 2) << held;  // else some 20 s
+  }
 }
 
 TEST(StepModel, ADeviceThatSharesTheCoresPaysForAll) {

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace l2l::runtime {
 namespace {
@@ -49,12 +50,43 @@ TEST(TaskMetrics, CorrelationsAreThoseOfScipyTiesIncluded) {
   EXPECT_TRUE(std::isnan(pearson(kScores, std::vector<float>(kScores.size(), 2.0f))));
 }
 
+TEST(TaskMetrics, CorrelationsWithANanAreNan) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const std::size_t place : {std::size_t{0}, kScores.size() / 2, kScores.size() - 1}) {
+    std::vector<float> scores = kScores;
+    scores[place] = nan;
+    for (const auto& correlation : {pearson, spearman}) {
+      EXPECT_TRUE(std::isnan(correlation(scores, kNumbers))) << place;
+      EXPECT_TRUE(std::isnan(correlation(kNumbers, scores))) << place;
+    }
+  }
+}
+
 TEST(TaskMetrics, EntitiesAreThoseOfSeqeval) {
   TagSequences tags{{0, 12, 24, 36, 48, 60}, kTagsPredicted, kTags};
   EXPECT_NEAR(entity_f1(tags, kNames), 0.693069306930693, 1e-12);
   // Negative control: without ends of sequences, entities run on into the next one.
   tags.begins = {0};
   EXPECT_GT(std::abs(entity_f1(tags, kNames) - 0.693069306930693), 1e-6);
+}
+
+TEST(TaskMetrics, OfWordsHaveAnF1WhereTagsMarkEntities) {
+  const auto names_of = [](const std::vector<std::string>& tags) {
+    TaskMetrics task(HeadKind::tokens, static_cast<std::int64_t>(tags.size()), tags);
+    const float logits[] = {0, 1};
+    task.add(logits, 1, /*begins=*/true);
+    std::vector<std::string> names;
+    for (const auto& [name, value] : task.metrics()) names.push_back(name);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  for (const Names& tags : {Names{"O", "B-PER"}, Names{"I-PER", "O"}}) {
+    EXPECT_EQ(names_of(tags), (Names{"accuracy", "f1"})) << tags[0];
+  }
+  for (const Names& tags : {Names{}, Names{"DET", "PRT"}, Names{"O", "B-"}, Names{"O", "PER"}, Names{"", "B-PER"},
+                            Names{"OTHER", "B-PER"}, Names{"O", "S-PER"}}) {
+    EXPECT_EQ(names_of(tags), Names{"accuracy"}) << (tags.empty() ? "" : tags[0] + ", " + tags[1]);
+  }
 }
 
 TEST(TaskMetrics, AreCollectedRowByRow) {

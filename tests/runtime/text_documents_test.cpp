@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <ctime>
 
 #include "core/choice_target.h"
 #include "runtime/data/document_encoder.h"
@@ -67,6 +68,8 @@ TEST(TextDocuments, Tables) {
   const TextSettings csv{.kind = TextKind::csv}, tsv{.kind = TextKind::tsv, .columns = {"sentence"}};
   EXPECT_EQ(texts(data, "id,text\n1,\"a, \"\"b\"\"\nc\"\n2,d\n", csv), (Texts{"a, \"b\"\nc", "d"}));
   EXPECT_EQ(texts(data, "text\nonly\n", csv), (Texts{"only"}));
+  // Line breaks in quotes are the text's own.
+  EXPECT_EQ(texts(data, "id,text\r\n1,\"a\r\n\r\nb\nc\"\r\n2,d\r\n", csv), (Texts{"a\r\n\r\nb\nc", "d"}));
   EXPECT_EQ(texts(data, "\xef\xbb\xbfsentence\tlabel\nit's \"fine\"\t1\n", tsv), (Texts{"it's \"fine\""}));
   EXPECT_SAYS(bad_input([&] { texts(data, "text,id,text\na,1,b\n", csv); }),
               "line 1: two columns are named \"text\"; rename one of them");
@@ -184,6 +187,11 @@ TEST(TextDocuments, RefusesBadRows) {
   const TextSettings jsonl{.kind = TextKind::jsonl, .chat_template = "gemma"}, csv{.kind = TextKind::csv};
   EXPECT_SAYS(refusal("{\"text\": \"a\"}\n{\"text\": \"\xff\"}", jsonl), "source: line 2: is not JSON in UTF-8");
   EXPECT_SAYS(refusal("{\"text\": 3}", jsonl), "line 1: \"text\" is not a string");
+  const TextSettings classes{
+      .kind = TextKind::jsonl, .head = models::HeadKind::classification, .label = "label", .labels = 2};
+  EXPECT_SAYS(
+      refusal("{\"text\": \"a\", \"label\": " + std::string(1 << 20, '[') + std::string(1 << 20, ']') + "}", classes),
+      "source: line 1: is nested deeper than 128 levels");
   EXPECT_SAYS(refusal("[1]", jsonl), "line 1: is not a JSON object");
   EXPECT_SAYS(refusal("{\"body\": \"a\"}", jsonl), "it has \"body\"; name the column");
   EXPECT_SAYS(refusal("{\"prompt\": \"a\"}", jsonl), "has no \"completion\"");
@@ -277,6 +285,100 @@ TEST(DocumentEncoder, MarksWhatIsLearnt) {
   EXPECT_EQ(std::count(marked.learnt.begin(), marked.learnt.end(), true), 6);
   EXPECT_FALSE(marked.learnt[4]);
   EXPECT_TRUE(marked.learnt[5]);
+}
+
+// Which tokens are learnt, by decoding the text from its beginning for each count of tokens that is looked at.
+std::vector<bool> learnt_by_prefixes(const std::string& path, const TextDocument& document) {
+  const std::unique_ptr<text::Tokenizer> tokenizer = text::open_tokenizer_or_bytes(path);
+  std::vector<std::int32_t> ids;
+  tokenizer->make_encoder()->encode(document.text, /*special=*/false, ids);
+  const auto without_spaces = [](std::string text) { return std::erase(text, ' '), text.size(); };
+  const auto bytes_of = [&](std::size_t count) {
+    return without_spaces(tokenizer->decode(std::span(ids).first(count), /*special=*/true));
+  };
+  const auto tokens_within = [&](std::size_t bytes) {
+    std::size_t least = 0, most = ids.size();
+    while (least < most) {
+      const std::size_t middle = (least + most + 1) / 2;
+      bytes_of(middle) <= bytes ? least = middle : most = middle - 1;
+    }
+    return least;
+  };
+  std::vector<bool> learnt(ids.size());
+  for (const TextRange& range : document.learnt) {
+    const std::size_t bytes = without_spaces(document.text.substr(0, range.end));
+    std::size_t end = tokens_within(bytes);
+    if (end < ids.size() && bytes_of(end) < bytes) ++end;
+    for (std::size_t i = tokens_within(without_spaces(document.text.substr(0, range.begin))); i < end; ++i)
+      learnt[i] = true;
+  }
+  return learnt;
+}
+
+// `turns` turns of some of `words`, every other one learnt, from its first or second character on.
+TextDocument conversation(int turns, const std::vector<std::string>& words) {
+  TextDocument document;
+  document.is_chat = true;
+  std::uint32_t random = 1;
+  const auto draw = [&](std::size_t below) { return (random = random * 1664525 + 1013904223) / 65536 % below; };
+  for (int turn = 0; turn < turns; ++turn) {
+    const std::size_t begin = document.text.size() + draw(2);
+    document.text += 't';
+    for (std::size_t left = 5 + draw(20); left > 0; --left) document.text += words[draw(words.size())];
+    if (turn % 2 == 1) document.learnt.push_back({begin, document.text.size()});
+  }
+  return document;
+}
+
+TEST(DocumentEncoder, MarksLongConversationsAsDecodedPrefixesDo) {
+  const Data data;
+  const auto write = [&](const std::string& name, const std::string& json) {
+    data.write(name, json);
+    return data.path(name);
+  };
+  const std::string byte_level = write("byte_level.json", R"({"pre_tokenizer": {"type": "ByteLevel",
+      "add_prefix_space": false}, "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": {"t": 0, "h": 1,
+      "e": 2, "Ġ": 3, "Ċ": 4, "Ã": 5, "©": 6, "±": 7, "th": 8, "the": 9, "Ġthe": 10}, "merges": ["t h", "th e", "Ġ the"]}})");
+  const std::string pieces = write("pieces.json", R"({"pre_tokenizer": {"type": "WhitespaceSplit"}, "decoder": {"type":
+      "WordPiece", "prefix": "##", "cleanup": true}, "model": {"type": "WordPiece", "unk_token": "?", "vocab": {"?": 0,
+      "t": 1, "##t": 2, "##h": 3, "##e": 4, "e": 5, "##the": 6, "##é": 7, "the": 8, "é": 9},
+      "continuing_subword_prefix": "##", "max_input_chars_per_word": 1000}})");
+  const std::string fallback = write("fallback.json", R"({"normalizer": {"type": "Replace", "pattern": {"String": " "},
+      "content": "▁"}, "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"},
+      "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]}, "model": {"type": "BPE", "byte_fallback": true,
+      "unk_token": "?", "vocab": {"?": 0, "t": 1, "h": 2, "e": 3, "▁": 4, "th": 5, "the": 6, "<0x0A>": 7, "<0xC3>": 8,
+      "<0xA9>": 9, "<0xB1>": 10}, "merges": ["t h", "th e"]}})");
+  const std::vector<std::string> words = {"the", " the", "th", " ", "e", "é"};
+  std::vector<std::string> lines = words;
+  lines.insert(lines.end(), {"\n", "ñ", "éñé"});
+  const std::pair<std::string, std::vector<std::string>> cases[] = {
+      {"bytes", lines}, {byte_level, lines}, {pieces, words}, {fallback, lines}};
+  for (const auto& [tokenizer, its_words] : cases) {
+    SCOPED_TRACE(tokenizer);
+    const TextSettings settings{
+        .kind = TextKind::jsonl, .learn = Learn::assistant, .chat_template = "chatml", .tokenizer = tokenizer};
+    const TextDocument document = conversation(60, its_words);
+    std::size_t failed = 0;
+    EncodedDocument encoded;
+    const std::string refused =
+        bad_input([&] { encoded = DocumentEncoder(settings, 1).encode(std::span(&document, 1), failed)[0]; });
+    if (refused.find("this build has no tokenizers") != std::string::npos) continue;
+    ASSERT_EQ(refused, "(no BadInput)");
+    EXPECT_EQ(encoded.learnt, learnt_by_prefixes(tokenizer, document));
+    EXPECT_GT(std::count(encoded.learnt.begin(), encoded.learnt.end(), true), 100);
+  }
+}
+
+// Decoding all before each turn takes half a minute here.
+TEST(DocumentEncoder, TimeIsProportionalToAConversation) {
+  const TextSettings settings{
+      .kind = TextKind::jsonl, .learn = Learn::assistant, .chat_template = "chatml", .tokenizer = "bytes"};
+  const TextDocument document = conversation(10'000, {"the", "th"});
+  DocumentEncoder encoder(settings, 1);
+  std::size_t failed = 0;
+  const std::clock_t begin = std::clock();
+  encoder.encode(std::span(&document, 1), failed);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 5.0);
 }
 
 // Ids and token types of the pair (a b, c), as Hugging Face's tokenizers gives them.

@@ -43,6 +43,8 @@ TEST_F(UnusedKeys, AreNamedWithWhatMakesThemSo) {
   EXPECT_EQ(of({"run.steps=6", "schedule.warmup_steps=7"}),
             Lines{"optimizer.learning_rate = 0.001 is not reached: the run ends within the warm-up, with run.steps = 6 "
                   "and schedule.warmup_steps = 7"});
+  EXPECT_EQ(of({"device.kind=host", "precision.tf32=true"}),
+            Lines{"precision.tf32 = true has no effect with device.kind = \"host\""});
   EXPECT_EQ(of({"data.buckets=2"}), Lines{"data.buckets = 2 has no effect with data.samples = \"stream\""});
 }
 

@@ -68,14 +68,16 @@ class Checkpoints(rank_runs.RankRuns):
                 again, _ = self.run_ranks(4, "--quiet", "--resume", "first", settings=[*settings, directory("again")])
                 self.assertEqual(again["weights_hash"], whole["weights_hash"])
                 for ranks in (1, 2, 3, 8):  # the state is the same; another number of summands gives other bits
-                    other, _ = self.run_ranks(ranks, "--quiet", "--steps", "3", "--resume", "first",
+                    other, said = self.run_ranks(ranks, "--quiet", "--steps", "3", "--resume", "first",
                                               settings=[*settings, directory(f"other{ranks}")])
                     self.assertEqual(other["weights_hash"], first["weights_hash"], ranks)
+                    self.assertIn(f"device.count = 1 with {ranks} process{'es' if ranks > 1 else ''} (was 1 with 4)", said)
                 self.assertEqual(self.names(f"other1/{STEP}"), ["config.json", "manifest.json", "model.safetensors", "optimizer.safetensors"])
                 back, _ = self.run_ranks(4, "--quiet", "--resume", "other1", settings=[*settings, directory("back")])
                 self.assertEqual(back["weights_hash"], whole["weights_hash"], "4 -> 1 -> 4")
-                devices, _ = self.run_ranks(2, "--quiet", "--resume", "first", settings=[*how, "device.count=2"])
+                devices, said = self.run_ranks(2, "--quiet", "--resume", "first", settings=[*how, "device.count=2"])
                 self.assertEqual(devices["weights_hash"], whole["weights_hash"])
+                self.assertNotIn("other settings", said)
                 for folder in ("whole", "first", "again", "back", *(f"other{ranks}" for ranks in (1, 2, 3, 8))):
                     shutil.rmtree(self.path / folder)
 
