@@ -3,7 +3,7 @@
 
     tools/host_memory_check.py FOLDER_OF_THE_TOOLS [--largest 1000] [--rounds 3]
 
-A line for each config: what the contract says before step 1, the peak (the last of --rounds runs that differs most), and
+A line for each config (all blocks are recomputed unless it says otherwise): what the contract says before step 1, the peak (the last of --rounds runs that differs most), and
 the difference, which must be within 2% of the peak or 1 MiB. Exit status 1 where one is not. --largest: millions of parameters.
 """
 import argparse
@@ -20,6 +20,8 @@ train = ["text"]
 validation = ["text"]
 [precision]
 compute = "fp32"
+[recompute]
+policy = "full"
 [checkpoint]
 directory = "saved"
 [run]

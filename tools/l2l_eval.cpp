@@ -16,6 +16,7 @@
 #include "tools/model_argument.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
+#include "tools/token_ids.h"
 
 namespace l2l::tools {
 namespace {
@@ -32,8 +33,12 @@ std::vector<std::int32_t> read_tokens(const std::string& name) {
   std::ifstream file(name);
   if (!file) throw BadInput("--tokens " + name + ": cannot be opened");
   std::vector<std::int32_t> tokens;
-  for (std::int32_t token = 0; file >> token;) tokens.push_back(token);
-  if (!file.eof()) throw BadInput("--tokens " + name + ": expected ids of tokens with white space between them");
+  std::size_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::int32_t> ids = token_ids(line, "--tokens " + name + ": line " + std::to_string(++number));
+    tokens.insert(tokens.end(), ids.begin(), ids.end());
+  }
+  if (!file.eof()) throw BadInput("--tokens " + name + ": cannot be read");
   return tokens;
 }
 
@@ -107,6 +112,10 @@ int evaluate(const Arguments& arguments) {
   Trainer trainer(options);
   if (!arguments.tokens.empty()) check_tokens(tokens, trainer.options().model.vocabulary, arguments.tokens);
   const std::filesystem::path folder = load_weights(trainer, model);
+  if (!arguments.pooled.empty()) {  // refuses a directory without a pooler before anything is written
+    const std::vector<float> any(static_cast<std::size_t>(trainer.options().model.hidden));
+    static_cast<void>(pooler_output(folder, any));
+  }
   nlohmann::ordered_json result;
   if (!arguments.data.empty()) {
     const Evaluation evaluation = trainer.evaluate().value();

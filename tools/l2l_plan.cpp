@@ -175,6 +175,10 @@ int main(int argc, char** argv) {
   command.exclude("CONFIG", "--problem");
   command.exclude("CONFIG", "--trace");
   command.exclude("--check", "--no-measure");
+  for (const char* const of_config : {"--set", "--check", "--no-measure"}) {
+    command.exclude(of_config, "--problem");
+    command.exclude(of_config, "--trace");
+  }
   command.add_example("l2l-plan run.toml", "prints the memory that training takes, and the time of a step");
   command.add_example("l2l-plan models/Llama-3.2-1B",
                       "prints what training a Hugging Face model takes on this machine");

@@ -16,6 +16,7 @@
 #include "text/tokenizer.h"
 #include "tools/command.h"
 #include "tools/output_file.h"
+#include "tools/token_ids.h"
 
 namespace l2l::tools {
 namespace {
@@ -62,24 +63,14 @@ void append_line(std::string& output, const std::vector<std::int32_t>& ids) {
   output += '\n';
 }
 
-std::vector<std::int32_t> read_ids(std::string_view line, const std::string& file, std::size_t number) {
-  std::vector<std::int32_t> ids;
-  const char* at = line.data();
-  const char* const end = at + line.size();
-  while (at < end) {
-    if (*at == ' ' || *at == '\r') {
-      ++at;
-      continue;
-    }
-    std::int32_t id = 0;
-    const auto [past, error] = std::from_chars(at, end, id);
-    if (error != std::errc()) {
-      throw BadInput(file + ": line " + std::to_string(number) + ": expected ids with spaces between them");
-    }
-    ids.push_back(id);
-    at = past;
+// `place`: of the line, for messages.
+std::string decode_line(const Tokenizer& tokenizer, std::string_view line, bool special, const std::string& place) {
+  const std::vector<std::int32_t> ids = token_ids(line, place);
+  try {
+    return tokenizer.decode(ids, special);
+  } catch (const BadInput& error) {
+    throw BadInput(place + ": " + error.what());
   }
-  return ids;
 }
 
 void decode(const Tokenizer& tokenizer, const Arguments& arguments) {
@@ -88,7 +79,7 @@ void decode(const Tokenizer& tokenizer, const Arguments& arguments) {
     std::string output;
     std::size_t number = 0;
     for (const std::string_view line : parts_of(lines, '\n')) {
-      output += tokenizer.decode(read_ids(line, name, ++number), arguments.special);
+      output += decode_line(tokenizer, line, arguments.special, name + ": line " + std::to_string(++number));
       output += arguments.null ? '\0' : '\n';
     }
     std::cout << output;
@@ -175,6 +166,7 @@ void encode(const Tokenizer& tokenizer, const Arguments& arguments) {
 
 int tokenize(const Arguments& arguments) {
   if (arguments.decode && !arguments.output.empty()) throw BadInput("--decode writes no shard: leave --output away");
+  if (arguments.decode && arguments.threads > 0) throw BadInput("--decode takes one thread: leave --threads away");
   const std::unique_ptr<Tokenizer> tokenizer = text::open_tokenizer(arguments.tokenizer);
   arguments.decode ? decode(*tokenizer, arguments) : encode(*tokenizer, arguments);
   std::cout.flush();

@@ -1,13 +1,14 @@
 // l2l-train: trains the model of a config. Messages on stderr; the last line on stdout is one JSON object.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <sstream>
 
 #include "l2l/l2l.h"
 #include "tools/command.h"
 #include "tools/measuring_line.h"
+#include "tools/output_file.h"
+#include "tools/progress.h"
 #include "tools/tables.h"
 #include "tools/terminal.h"
 #include "tools/train/arguments.h"
@@ -25,6 +26,7 @@ namespace fs = std::filesystem;
 struct Outcome {
   fs::path directory;  // of checkpoints
   bool made_steps = false;
+  bool lacks_checkpoint = false;  // --resume names a directory without one
 };
 
 // What outlives the run: signals, which must come before any thread, and warnings of the library.
@@ -55,7 +57,21 @@ Options options_of(const TrainArguments& arguments) {
     options.checkpoint.directory = fs::path(arguments.output) / "checkpoints";
   }
   options.run.allow_nonfinite |= arguments.allow_nonfinite;
-  if (arguments.resume.empty()) return options;
+  return options;
+}
+
+bool is_folder_without_checkpoint(const fs::path& directory) {
+  std::error_code ignored;
+  try {
+    return fs::is_directory(directory, ignored) && !has_checkpoint(directory);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Those of a run that --resume goes on with.
+Options resumed_options(const Options& options, const TrainArguments& arguments, Outcome& outcome) {
+  outcome.lacks_checkpoint = is_folder_without_checkpoint(arguments.resume);  // which is then refused
   const Options resumed = options_to_resume(options, arguments.resume);
   const auto tell = [&](const char* key, const auto& before, const auto& now) {
     if (before == now || arguments.quiet) return;
@@ -142,14 +158,23 @@ void check_chosen(const TrainArguments& arguments) {
     throw BadInput("give a CONFIG, or --pretrained DIR --data FILE.jsonl --output DIR");
   }
   if (!arguments.resume.empty()) {
-    throw BadInput("--resume: name the run's config: " + arguments.output + "/config.toml");
+    throw BadInput("--resume: name the run's config, " + arguments.output +
+                   "/config.toml, or give --resume-if-any alone, which goes on by it");
   }
   if (arguments.dry_run) throw BadInput("--dry-run is for a run with a CONFIG");
 }
 
-void write_text(const fs::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc);
-  if (!(file << text << std::flush)) throw BadInput(path.string() + ": cannot be written");
+// The command that chose a run and began it, given once more with --resume-if-any, goes on by the config that it chose.
+void take_chosen_config(TrainArguments& arguments) {
+  const fs::path output = arguments.output, config = output / "config.toml";
+  std::error_code ignored;
+  if (!arguments.config.config.empty() || !arguments.resume_if_any) return;
+  if (!fs::exists(config, ignored) || !fs::exists(output / "data/train.jsonl", ignored)) return;
+  if (!arguments.quiet) {
+    print_message("goes on by " + config.string() + ", as chosen before; --pretrained and --data are not read again");
+  }
+  arguments.config.config = config.string();
+  arguments.pretrained.clear();
 }
 
 // Chooses, says what and why, and keeps it as a config, in which the microbatch is the one that the plan has.
@@ -173,7 +198,7 @@ int train_chosen(const TrainArguments& arguments, Session& session) {
     trainer.emplace(chosen.options(), line.measuring(Measuring().seconds));
     line.finish();
     chosen.set("batch.micro_batch", std::to_string(trainer->options().batch.micro_batch), "as the plan has it");
-    write_text(output / "config.toml", chosen.config());
+    replace_file(output / "config.toml", chosen.config());
     Run(arguments, *trainer, session.signals, session.warnings).check();
   } catch (...) {
     leave();
@@ -198,6 +223,7 @@ int train(TrainArguments arguments, Outcome& outcome) {
   Session session{.signals = {}, .warnings = {}, .outcome = outcome};
   while (arguments.output.size() > 1 && arguments.output.ends_with('/')) arguments.output.pop_back();
   check_chosen(arguments);
+  take_chosen_config(arguments);
   if (!arguments.allow_change.empty() && arguments.resume.empty() && !arguments.resume_if_any) {
     throw BadInput("--allow-change requires --resume or --resume-if-any");
   }
@@ -218,7 +244,8 @@ int train(TrainArguments arguments, Outcome& outcome) {
   } else {
     check_output(arguments);
   }
-  const Options options = options_of(arguments);
+  Options options = options_of(arguments);
+  if (!arguments.resume.empty()) options = resumed_options(options, arguments, outcome);
   arguments.pretrained = options.model.pretrained;
   arguments.new_head = options.model.new_head;
   MeasuringLine line(arguments.quiet);
@@ -238,8 +265,11 @@ int main(int argc, char** argv) {
   Outcome outcome;
   Command command("l2l-train", "Trains a transformer larger than its device, layer by layer.",
                   [&] { return train(arguments, outcome); });
-  command.set_next_step(
-      [&](int status) { return next_command(arguments, outcome.made_steps ? kFailure : status, outcome.directory); });
+  command.set_next_step([&](int status) {
+    return outcome.lacks_checkpoint
+               ? beginning_command(arguments)
+               : next_command(arguments, outcome.made_steps ? kFailure : status, outcome.directory);
+  });
   arguments.config.add_to(command, /*required=*/false);
   command.add(
       "--steps", &arguments.steps,

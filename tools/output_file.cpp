@@ -60,11 +60,13 @@ void check_ours_alone(const fs::path& path, const std::string& option, IsOurs ou
 }
 
 void check_apart(const std::vector<NamedFile>& files) {
-  std::error_code ignored;
+  std::error_code error, ignored;
   std::map<fs::path, std::string> option_of;
   for (const auto& [option, path] : files) {
     if (path.empty() || (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored))) continue;
-    const auto [first, is_new] = option_of.emplace(fs::weakly_canonical(fs::absolute(path), ignored), option);
+    const fs::path resolved = fs::weakly_canonical(fs::absolute(path), error);
+    if (error) continue;  // as of a name that is too long: nothing can be written there either
+    const auto [first, is_new] = option_of.emplace(resolved, option);
     if (is_new) continue;
     throw BadInput(option + " " + path.string() + ": is the file of " + first->second + ", too; name another one");
   }

@@ -46,7 +46,7 @@ void TraceArguments::add_to(Command& command) {
   command.add(given, &trace, "run the operator trace in this file under a memory budget, recomputing");
   command.add(
       "--budget", &budget,
-      "bytes, or a size such as 8GiB; 0: no limit; one that is too small is reported as \"failure\" in the JSON, with "
+      "bytes, or a size such as 8GiB; 0: no limit; one that is too small is reported as \"failed\" in the JSON, with "
       "exit status 0",
       {.needs = given});
   command.add("--heuristic", &heuristic, "what is evicted first: dtr, dtr_eq, local, lru, size or msps",

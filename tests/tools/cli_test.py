@@ -455,9 +455,14 @@ class Cli(ToolTest):
     def test_tokens_that_a_model_has_not(self):
         self.summary()
         logits = ("checkpoints/run", "--logits", "l.npy", "--tokens", "ids")
-        for ids, names in (("1 2000 3", "--tokens ids: token 2000 is not below the vocabulary of "), ("-1", "token -1 is not"), ("", "is empty")):
+        for ids, names in (("1 2000 3", "--tokens ids: token 2000 is not below the vocabulary of "), ("-1", "token -1 is not"), ("", "is empty"),
+                           ("1 2 99999999999", "line 1: expected token ids"), ("1\n2 -", "line 2: expected token ids"),
+                           ("1 2-3", "but word 2 is none"), ("1 2,", "but word 2 is none")):
             (self.path / "ids").write_text(ids)
             self.refused(*logits, tool="l2l-eval", names=["--tokens ids: ", names])
+        (self.path / "ids").write_text(" 1 2\r\n\n3\t4")
+        self.run_tool("l2l-eval", *logits)
+        self.assertIn(b"'shape': (4, ", (self.path / "l.npy").read_bytes()[:128])
 
     def test_families(self):
         llama = ["--set", "model.architecture=llama", "--set", "model.dropout=0", "--set", "model.tie_embeddings=false"]

@@ -101,6 +101,7 @@ class Help(unittest.TestCase):
         # stands for the model's own
         self.assertTrue(self.explanation(self.help("l2l-eval"), "--sequence N").endswith("(at least 1)"))
         self.assertIn("with --problem", self.explanation(self.help("l2l-plan"), "--seconds X"))
+        self.assertIn('"failed" in the JSON', self.explanation(self.help("l2l-plan"), "--budget TEXT"))
 
     def test_it_fits_the_terminal(self):
         ours, theirs = pty.openpty()

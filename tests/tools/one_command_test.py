@@ -76,6 +76,27 @@ class OneCommandTest(unittest.TestCase):
         self.assertEqual(more.returncode, 0, more.stderr)
         self.assertIn("resumed from ", more.stderr)
 
+    def test_the_same_command_goes_on_with_its_run(self):
+        """As a scheduler starts it again, wherever it was stopped."""
+        command = ("--set", "run.steps=3", "--resume-if-any")
+        hashes = []
+        for more, resumed in ((("--steps", 2), False), ((), True), ((), False)):
+            done = self.train(*command, *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("resumed from " in done.stderr, resumed)
+            hashes.append(json.loads(done.stdout.splitlines()[-1])["weights_hash"])
+            if resumed:
+                shutil.rmtree(self.path / "out/checkpoints")  # as if stopped before the first was saved
+        self.assertIn("goes on by out/config.toml, as chosen before; --pretrained and --data are not read again", done.stderr)
+        self.assertEqual(hashes[1], hashes[2])
+        stopped = self.train(*command[2:], "--set", "run.steps=1000000", "--set", "run.seconds=1")
+        self.assertRegex(stopped.stderr, "\nto go on: .*l2l-train out/config.toml --output out --resume-if-any --resume .*/out/checkpoints\n")
+        # The folder of another run is nobody's to go on with.
+        shutil.rmtree(self.path / "out/data")
+        refused = self.train(*command)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("--output out: is there already and not empty", refused.stderr)
+
     def chosen(self, key, done):
         """The value and the reason, as the run says them."""
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -255,7 +276,9 @@ class OneCommandTest(unittest.TestCase):
 
     def test_usage(self):
         for arguments, says in (((), "give a CONFIG, or --pretrained DIR --data FILE.jsonl --output DIR"),
-                                (("--pretrained", MODEL), "give a CONFIG, or"), (("x.toml", "--data", "y"), "without a CONFIG")):
+                                (("--pretrained", MODEL), "give a CONFIG, or"), (("x.toml", "--data", "y"), "without a CONFIG"),
+                                (("--pretrained", MODEL, "--data", "y", "--output", "out", "--resume", "out"),
+                                 "name the run's config, out/config.toml, or give --resume-if-any alone")):
             done = self.run_tool(*arguments)
             self.assertEqual(done.returncode, 2)
             self.assertIn(says, done.stderr)

@@ -139,6 +139,7 @@ class OperatorTest(unittest.TestCase):
         self.assertEqual(last_line(*chosen, status=2), f"once that is fixed: {TOOLS}/l2l-train {' '.join(chosen)}")
         wild = ("run.toml", "--set", "optimizer.learning_rate=1e25", "--output", "out")
         self.assertEqual(last_line(*wild, status=1), f"once out is removed, to start again: {TOOLS}/l2l-train {' '.join(wild)}")
+        self.assertEqual(last_line(*wild, "--resume-if-any", status=1), f"to start again: {TOOLS}/l2l-train {' '.join(wild)} --resume-if-any")
         self.run_to_end()
         further = ("run.toml", "--resume", "checkpoints/run", "--set", "optimizer.learning_rate=1e25", "--allow-change",
                    "optimizer.learning_rate", "--set", "checkpoint.directory=other", "--steps", "99")
@@ -160,7 +161,8 @@ class OperatorTest(unittest.TestCase):
 
     def test_the_reason_is_that_of_the_moment_when_the_run_ended(self):
         """And not what the last validation, which finds nothing better, would make of it."""
-        patient = (*FOREVER, "--set", "run.patience=1", "--set", "checkpoint.best=loss", "--set", "optimizer.learning_rate=1e-30")
+        patient = (*FOREVER, "--set", "run.patience=1", "--set", "run.validate_every=100000000", "--set", "checkpoint.best=loss", "--set",
+                   "optimizer.learning_rate=1e-30")
         self.run_to_end(*patient, "--steps", "1")
         out, _ = self.run_to_end(*patient, "--resume", "checkpoints/run", "--must-finish", "--set", "run.seconds=2", status=130)
         self.assertEqual(json.loads(out.splitlines()[-1])["reason"], "seconds")
@@ -339,6 +341,23 @@ class OperatorTest(unittest.TestCase):
             self.assertIn(f"--trace {trace}: is the file of --metrics, too", err)
         self.run_to_end("--metrics", "/dev/null", "--trace", "/dev/null")
 
+    def test_files_of_the_folder_of_a_run_are_its_own(self):
+        (self.path / "empty").mkdir()
+        before = sorted(self.path.iterdir())
+        for option in ("--metrics", "--trace"):
+            for name in ("new/config.toml", "./new/run.json", "new/report.html", "new/checkpoints"):
+                _, err = self.run_to_end("--output", "new", option, name, status=2)
+                self.assertIn(f"{option} {name}: is the file of --output, too; name another one", err)
+                self.assertEqual(sorted(self.path.iterdir()), before)
+        self.run_to_end("--output", "empty", "--trace", "empty/config.toml", status=2)
+        _, err = self.run_to_end("--set", "checkpoint.directory=m.jsonl", status=2)
+        self.assertIn("--metrics m.jsonl: is the file of checkpoint.directory, too", err)
+        self.run_to_end("--output", 300 * "x", status=2)
+        self.assertEqual([*sorted(self.path.iterdir()), *(self.path / "empty").iterdir()], before)
+        # Others may lie in it, however it is spelt.
+        self.run_to_end("--output", "./new", "--metrics", "new/m.jsonl", "--trace", "../" + self.path.name + "/new/t.json")
+        self.assertEqual(sorted(path.name for path in (self.path / "new").iterdir()), ["checkpoints", "config.toml", "m.jsonl", "run.json", "t.json"])
+
     def test_metrics_are_one_runs(self):
         first = self.start(*SLOW)
         self.wait_for(self.steps, first)
@@ -361,8 +380,9 @@ class OperatorTest(unittest.TestCase):
             return done.stderr
 
         (self.path / "kept.npy").write_bytes(b"\x93NUMPY, of an evaluation before")
-        evaluate("--pooled", "kept.npy", status=2)  # there is no pooler
+        evaluate("--logits", "l.npy", "--hidden", "h.npy", "--pooled", "kept.npy", status=2)  # there is no pooler
         self.assertEqual((self.path / "kept.npy").read_bytes(), b"\x93NUMPY, of an evaluation before")
+        self.assertEqual(list(self.path.glob("[lh].npy")), [])
         evaluate("--logits", "l.npy", "--hidden", "h.npy")
         evaluate("--logits", "h.npy", "--hidden", "l.npy")
         for option in ("--logits", "--hidden"):
@@ -700,6 +720,9 @@ sequence = 32
         _, err = self.run_to_end("--set", "checkpoint.directory=run", "--resume", "run", status=2)
         self.assertIn("run: holds no complete checkpoint", err)
         self.assertRegex(err.splitlines()[-1], r"^to begin where there is no checkpoint: .* --resume run --resume-if-any$")
+        for more in ((), ("--resume-if-any",)):  # which does not mend what else is wrong
+            _, err = self.run_to_end("--resume", "run", *more, "--set", "model.layers=-3", status=2)
+            self.assertRegex(err.splitlines()[-1], "^once that is fixed, check it with: .* --set model.layers=-3 --dry-run$")
         self.run_to_end("--set", "checkpoint.directory=run", "--resume", "run", "--resume-if-any")
         (self.path / "odd/manifest.json").mkdir(parents=True)
         self.run_to_end("--set", "checkpoint.directory=run", "--resume", "odd", status=2)

@@ -53,25 +53,13 @@ bool can_resume(const std::filesystem::path& directory) {
   }
 }
 
-bool is_folder_without_checkpoint(const std::filesystem::path& directory) {
-  std::error_code ignored;
-  try {
-    return std::filesystem::is_directory(directory, ignored) && !has_checkpoint(directory);
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 }  // namespace
 
 std::string next_command(const TrainArguments& arguments, int status, const std::filesystem::path& directory) {
-  const bool has_config = !arguments.config.config.empty();
+  const bool has_config = !arguments.config.config.empty() && arguments.data.empty();  // on the command line
   const std::string same = command_line(arguments.words);
   if (status == kBadInput) {
     if (arguments.words.size() == 1) return "for examples: " + same + " --help";
-    if (is_folder_without_checkpoint(arguments.resume)) {
-      return "to begin where there is no checkpoint: " + same + " --resume-if-any";
-    }
     if (!has_config || arguments.dry_run) return "once that is fixed: " + same;
     return "once that is fixed, check it with: " + same + " --dry-run";
   }
@@ -85,8 +73,12 @@ std::string next_command(const TrainArguments& arguments, int status, const std:
     }
     return "to go on: " + command_line(words) + " --resume " + quoted(directory.string());
   }
-  const bool made = !arguments.output.empty() && arguments.resume.empty();
+  const bool made = !arguments.output.empty() && arguments.resume.empty() && !arguments.resume_if_any;
   return (made ? "once " + quoted(arguments.output) + " is removed, to start again: " : "to start again: ") + same;
+}
+
+std::string beginning_command(const TrainArguments& arguments) {
+  return "to begin where there is no checkpoint: " + command_line(arguments.words) + " --resume-if-any";
 }
 
 }  // namespace l2l::tools

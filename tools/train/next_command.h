@@ -12,5 +12,7 @@ namespace l2l::tools {
 // from the newest checkpoint of `directory` or, where there is none, that starts again. `directory`: of the run's
 // checkpoints; empty where the run did not come so far.
 std::string next_command(const TrainArguments& arguments, int status, const std::filesystem::path& directory);
+// The last line where --resume names a directory without a checkpoint: the command that begins there.
+std::string beginning_command(const TrainArguments& arguments);
 
 }  // namespace l2l::tools

@@ -75,18 +75,30 @@ void Run::check_outputs() const {
   const fs::path folder = arguments_.output;
   std::error_code ignored;
   const bool makes_folder = !folder.empty() && !fs::exists(folder, ignored);
+  const auto folder_of = [&](const fs::path& file) {
+    return fs::weakly_canonical(fs::absolute(file), ignored).parent_path();
+  };
   const auto check_file = [&](const fs::path& file, const std::string& option, IsOurs ours) {
-    if (!makes_folder || file.parent_path() != folder) check_ours(file, option, ours);
+    if (file.empty() || (makes_folder && folder_of(file) == folder_of(folder / "run.json"))) return;
+    check_ours(file, option, ours);
   };
   check_folder(folder, "--output");
   check_folder(options_.run.tensorboard, "run.tensorboard");
+  const fs::path& checkpoints = options_.checkpoint.directory;
+  const bool are_in_folder = !folder.empty() && checkpoints == folder / "checkpoints";
+  std::vector<NamedFile> files = {{are_in_folder ? "--output" : "checkpoint.directory", checkpoints}};
   if (!folder.empty()) {
     check_file(folder / "run.json", "--output", is_record);
     check_file(folder / "report.html", "--output", is_report);
+    for (const char* const name : {"config.toml", "run.json", "report.html"}) {
+      files.push_back({"--output", folder / name});
+    }
   }
   check_file(arguments_.metrics, "--metrics", is_metrics);
   check_file(arguments_.trace, "--trace", is_trace);
-  check_apart({{"--metrics", arguments_.metrics}, {"--trace", arguments_.trace}});
+  files.push_back({"--metrics", arguments_.metrics});
+  files.push_back({"--trace", arguments_.trace});
+  check_apart(files);
   if (!arguments_.metrics.empty()) MetricsFile::check_unused(arguments_.metrics);
 }
 
