@@ -55,8 +55,9 @@ class Successors {
 
 }  // namespace
 
-std::vector<Index> heaviest_antichain(const Problem& problem, const std::vector<Index>& tensors,
-                                      const std::vector<Bytes>& weights) {
+std::optional<std::vector<Index>> heaviest_antichain(const Problem& problem, const std::vector<Index>& tensors,
+                                                     const std::vector<Bytes>& weights,
+                                                     const std::function<bool()>& stop) {
   const auto count = static_cast<Flow::Node>(tensors.size());
   const Flow::Node source = 2 * count, sink = source + 1;
   const auto gives = [](std::size_t i) { return static_cast<Flow::Node>(2 * i); };
@@ -64,13 +65,20 @@ std::vector<Index> heaviest_antichain(const Problem& problem, const std::vector<
   constexpr Flow::Amount kInfinite = ~Flow::Amount{0} / 2;
   Flow flow(2 * tensors.size() + 2);
   Successors successors(problem, tensors);
+  std::size_t covers = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     flow.add_edge(source, gives(i), weights[tensors[i]]);
     flow.add_edge(takes(i), sink, weights[tensors[i]]);
     flow.add_edge(takes(i), gives(i), kInfinite);  // on to what follows that
-    successors.visit_covers(i, [&](std::size_t j) { flow.add_edge(gives(i), takes(j), kInfinite); });
+    successors.visit_covers(i, [&](std::size_t j) {
+      flow.add_edge(gives(i), takes(j), kInfinite);
+      ++covers;
+    });
+    if (covers > kMostCovers || (stop && stop())) return std::nullopt;
   }
-  flow.run(source, sink);
+  bool stopped = false;
+  flow.run(source, sink, [&](std::uint64_t steps) { return stopped = steps > kMostFlowSteps || (stop && stop()); });
+  if (stopped) return std::nullopt;
   std::vector<Index> antichain;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (flow.reaches(gives(i)) && !flow.reaches(takes(i))) antichain.push_back(tensors[i]);

@@ -47,7 +47,7 @@ Plan plan_outside_blocks(const Problem& problem) {
 
 }  // namespace
 
-Blocks::Blocks(const Problem& problem, bool connected) : problem_(problem) {
+Blocks::Blocks(const Problem& problem, bool connected, const std::function<bool()>& stop) : problem_(problem) {
   std::vector<bool> in_group(problem.tensors.size(), false);
   for (const std::vector<Index>& group : problem.groups) {
     if (group.size() < 2) continue;
@@ -59,13 +59,14 @@ Blocks::Blocks(const Problem& problem, bool connected) : problem_(problem) {
     if (!in_group[t]) add_block({&t, 1});
   }
   if (!connected) return;
-  InterferenceGraph graph = interference_graph(problem, live);
+  std::optional<InterferenceGraph> graph = interference_graph(problem, live, stop);
+  if (!graph) return;
   if (grouped_) {
-    connect_parts(live, graph);
+    connect_parts(live, *graph);
     return;
   }
-  starts_ = std::move(graph.starts);
-  neighbours_ = std::move(graph.others);
+  starts_ = std::move(graph->starts);
+  neighbours_ = std::move(graph->others);
 }
 
 void Blocks::add_block(std::span<const Index> tensors) {

@@ -1,6 +1,7 @@
 // The problem in the form that solvers use: blocks to place, and their interference graph.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,8 +28,8 @@ struct Range {
 class Blocks {
  public:
   // `problem` must be one that check() accepts, and outlive this object. Blocks that are not connected know nothing of
-  // their neighbours, which must not be asked for.
-  explicit Blocks(const Problem& problem, bool connected = true);
+  // their neighbours, which must not be asked for. They stay unconnected when stop(), called now and then, is true.
+  explicit Blocks(const Problem& problem, bool connected = true, const std::function<bool()>& stop = {});
   bool connected() const { return !starts_.empty(); }
 
   std::size_t count() const { return blocks_.size(); }

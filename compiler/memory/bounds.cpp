@@ -50,22 +50,22 @@ Bound sum_of(const Problem& problem, Certificate certificate, std::vector<Index>
   return bound;
 }
 
-Bound bound_of_overlaps(const Problem& problem) {
+std::vector<Bytes> weights_of(const Problem& problem) {
   std::vector<Bytes> weights;
   for (const Tensor& tensor : problem.tensors) {
     weights.push_back(problem.groups.empty() ? align_up(tensor.size, problem.alignment) : tensor.size);
   }
-  const std::vector<Index> alive = live_tensors(problem);
-  if (problem.streams > 1 && alive.size() <= kMostForFlow) {
-    return sum_of(problem, Certificate::antichain, heaviest_antichain(problem, alive, weights), weights);
-  }
+  return weights;
+}
+
+Bound bound_of_load(const Problem& problem) {
+  const std::vector<Bytes> weights = weights_of(problem);
   const Peak peak = highest_peak(problem, weights);
   std::vector<Index> tensors;
-  for (const Index t : alive) {
-    if (problem.begin_of(t)[peak.stream] <= peak.time && peak.time < problem.end_of(t)[peak.stream])
-      tensors.push_back(t);
+  for (Index t = 0; t < problem.tensors.size(); ++t) {
+    const bool there = problem.begin_of(t)[peak.stream] <= peak.time && peak.time < problem.end_of(t)[peak.stream];
+    if (there && problem.alive(t)) tensors.push_back(t);
   }
-  std::sort(tensors.begin(), tensors.end());
   return sum_of(problem, Certificate::live_load, std::move(tensors), weights);
 }
 
@@ -85,10 +85,22 @@ const char* name_of(Certificate certificate) {
   return kNames[static_cast<int>(certificate)];
 }
 
-Bound lower_bound(const Problem& problem) {
-  Bound bound = bound_of_overlaps(problem);
+Bound quick_bound(const Problem& problem) {
+  Bound bound = bound_of_load(problem);
   for (Index t = 0; t < problem.tensors.size(); ++t) raise_to_extent(problem, {t}, bound);
   for (const std::vector<Index>& group : problem.groups) raise_to_extent(problem, group, bound);
+  return bound;
+}
+
+Bound lower_bound(const Problem& problem, const std::function<bool()>& stop) {
+  Bound bound = quick_bound(problem);
+  const std::vector<Index> alive = live_tensors(problem);
+  if (problem.streams == 1 || alive.size() > kMostForFlow) return bound;
+  const std::vector<Bytes> weights = weights_of(problem);
+  std::optional<std::vector<Index>> antichain = heaviest_antichain(problem, alive, weights, stop);
+  if (!antichain) return bound;
+  Bound heaviest = sum_of(problem, Certificate::antichain, std::move(*antichain), weights);
+  if (heaviest.bytes >= bound.bytes) bound = std::move(heaviest);
   return bound;
 }
 

@@ -1,6 +1,7 @@
 // Lower bounds of the footprint, each with the tensors that prove it.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "compiler/memory/problem.h"
@@ -20,9 +21,14 @@ struct Bound {
   std::vector<Index> tensors = {};
 };
 
-// The largest known bound of a problem that check() accepts. One stream takes O(n log n) time. Several streams take a
-// maximum flow over pairs of tensors; beyond kMostForFlow tensors the bound is the live load of a single stream.
-Bound lower_bound(const Problem& problem);
+// For problems that check() accepts. The live load, of several streams the largest of a single one, or the largest
+// extent. Takes O(n log n) time.
+Bound quick_bound(const Problem& problem);
+
+// The largest known bound. Of several streams that is the heaviest antichain, which takes a maximum flow over pairs of
+// tensors: beyond kMostForFlow tensors, where it returns nothing (antichain.h), or when stop() is true, it is
+// quick_bound(), as with one stream.
+Bound lower_bound(const Problem& problem, const std::function<bool()>& stop = {});
 inline constexpr std::size_t kMostForFlow = 20'000;
 
 }  // namespace l2l::compiler::memory

@@ -83,9 +83,7 @@ class Checker {
       const auto begin = problem_.begin_of(t), end = problem_.end_of(t);
       pinned.begin.insert(pinned.begin.end(), begin.begin(), begin.end());
       pinned.end.insert(pinned.end.end(), end.begin(), end.end());
-      pinned.tensors.back().offset.reset();
       plan.offsets.push_back(offset);
-      plan.footprint = std::max(plan.footprint, offset + problem_.tensors[t].size);
     };
     for (Index t = 0; t < problem_.tensors.size(); ++t) {
       const std::optional<Bytes> offset = problem_.tensors[t].offset;
@@ -94,10 +92,15 @@ class Checker {
       add(t, *offset);
     }
     for (const std::vector<Index>& group : problem_.groups) add_group(group, add);
-    if (original.empty()) return;
-    const std::string wrong = validate(pinned, plan);
-    if (!wrong.empty())
-      throw BadInput((where_ ? where_(original.back()) : "planner: ") + "pinned tensors clash: " + wrong);
+    const std::optional<Clash> clash = find_clash(pinned, plan);
+    if (!clash) return;
+    const auto place = [&](Index i) {
+      const Tensor& tensor = pinned.tensors[i];
+      return "'" + tensor.name + "' (tensor " + std::to_string(original[i]) + ", " + std::to_string(tensor.size) +
+             " bytes at " + std::to_string(plan.offsets[i]) + ")";
+    };
+    throw BadInput((where_ ? where_(original[clash->tensor]) : "planner: ") + "pinned tensors clash: " +
+                   place(clash->tensor) + " overlaps " + place(clash->other) + " while both are alive");
   }
 
   template <typename Add>

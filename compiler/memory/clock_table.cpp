@@ -27,24 +27,14 @@ ClockTable::ClockTable(const Problem& problem, std::span<const Index> tensors)
   }
 }
 
-template <typename Holds>
-void ClockTable::compare(const std::vector<std::int32_t>& own, std::size_t i, const std::vector<std::int32_t>& others,
-                         std::size_t chunk, Mask& mask, const Holds& holds) const {
+void ClockTable::after(std::size_t i, std::size_t chunk, Mask& mask) const {
   mask.fill(-1);
   for (std::size_t s = 0; s < streams_; ++s) {
-    const std::int32_t time = own[s * rows_ + i];
-    const std::int32_t* const other = others.data() + s * rows_ + chunk * kWidth;
+    const std::int32_t end = end_[s * rows_ + i];
+    const std::int32_t* const begin = begin_.data() + s * rows_ + chunk * kWidth;
 #pragma omp simd
-    for (std::size_t k = 0; k < kWidth; ++k) mask[k] &= -static_cast<std::int32_t>(holds(time, other[k]));
+    for (std::size_t k = 0; k < kWidth; ++k) mask[k] &= -static_cast<std::int32_t>(end <= begin[k]);
   }
-}
-
-void ClockTable::after(std::size_t i, std::size_t chunk, Mask& mask) const {
-  compare(end_, i, begin_, chunk, mask, [](std::int32_t end, std::int32_t begin) { return end <= begin; });
-}
-
-void ClockTable::before(std::size_t i, std::size_t chunk, Mask& mask) const {
-  compare(begin_, i, end_, chunk, mask, [](std::int32_t begin, std::int32_t end) { return end <= begin; });
 }
 
 }  // namespace l2l::compiler::memory

@@ -17,17 +17,11 @@ class ClockTable {
   ClockTable(const Problem& problem, std::span<const Index> tensors);  // row i is tensors[i]
 
   std::size_t count() const { return count_; }
-  // Of the rows [chunk * kWidth, (chunk + 1) * kWidth): which begin after row `i` is done, and which are done before it
-  // begins. Entries beyond count() are undefined.
+  // Of the rows [chunk * kWidth, (chunk + 1) * kWidth): which begin after row `i` is done. Entries beyond count() are
+  // undefined.
   void after(std::size_t i, std::size_t chunk, Mask& mask) const;
-  void before(std::size_t i, std::size_t chunk, Mask& mask) const;
 
  private:
-  // Sets the rows for which holds(time of row i, time of the other row) on all streams.
-  template <typename Holds>
-  void compare(const std::vector<std::int32_t>& own, std::size_t i, const std::vector<std::int32_t>& others,
-               std::size_t chunk, Mask& mask, const Holds& holds) const;
-
   std::size_t count_, rows_, streams_;
   std::vector<std::int32_t> begin_, end_;  // [stream * rows_ + row]
 };

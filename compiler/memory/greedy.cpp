@@ -55,7 +55,8 @@ std::vector<Index> order_of(const Blocks& blocks, Order order) {
 }
 
 // Regions lie one above the other; each is as large as the block that opened it.
-Placement place_in_regions(const Blocks& blocks, std::span<const Index> order, Method method, Fit fit) {
+std::optional<Placement> place_in_regions(const Blocks& blocks, std::span<const Index> order, Method method, Fit fit,
+                                          const std::function<bool()>& stop) {
   struct Region {
     Bytes begin, end;
   };
@@ -84,6 +85,7 @@ Placement place_in_regions(const Blocks& blocks, std::span<const Index> order, M
     return regions.back().begin;
   };
   for (const Index block : order) {
+    if (stop && stop()) return std::nullopt;
     if (!blocks.pinned(block)) gaps.put(block, choose(block));
   }
   return gaps.take();
@@ -91,18 +93,18 @@ Placement place_in_regions(const Blocks& blocks, std::span<const Index> order, M
 
 }  // namespace
 
-Placement compact(const Blocks& blocks, const Placement& placement) {
+std::optional<Placement> compact(const Blocks& blocks, const Placement& placement, const std::function<bool()>& stop) {
   std::vector<Index> order(blocks.count());
   std::iota(order.begin(), order.end(), Index{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](Index a, Index b) { return placement.offsets[a] < placement.offsets[b]; });
-  return *place_in_gaps(blocks, order, Fit::first);
+  return place_in_gaps(blocks, order, Fit::first, Gaps::kNone, stop);
 }
 
-Placement place(const Blocks& blocks, const Greedy& greedy) {
+std::optional<Placement> place(const Blocks& blocks, const Greedy& greedy, const std::function<bool()>& stop) {
   const std::vector<Index> order = order_of(blocks, greedy.order);
-  if (greedy.method == Method::gaps) return *place_in_gaps(blocks, order, greedy.fit);
-  return place_in_regions(blocks, order, greedy.method, greedy.fit);
+  if (greedy.method == Method::gaps) return place_in_gaps(blocks, order, greedy.fit, Gaps::kNone, stop);
+  return place_in_regions(blocks, order, greedy.method, greedy.fit, stop);
 }
 
 std::vector<Greedy> all_greedy() {

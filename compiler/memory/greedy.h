@@ -27,14 +27,17 @@ struct Greedy {
 std::vector<Greedy> all_greedy();
 std::string name_of(const Greedy& greedy);  // "many objects, size, best fit"
 
-// Pinned blocks are placed first.
-Placement place(const Blocks& blocks, const Greedy& greedy);
+// Pinned blocks are placed first. Returns nothing when stop(), called now and then, is true.
+std::optional<Placement> place(const Blocks& blocks, const Greedy& greedy, const std::function<bool()>& stop);
+inline Placement place(const Blocks& blocks, const Greedy& greedy) { return *place(blocks, greedy, {}); }
 
 // Places all blocks again, from the lowest to the highest, each as low as possible. No block ends higher than before.
-Placement compact(const Blocks& blocks, const Placement& placement);
+// Returns nothing when stop() is true.
+std::optional<Placement> compact(const Blocks& blocks, const Placement& placement, const std::function<bool()>& stop);
+inline Placement compact(const Blocks& blocks, const Placement& placement) { return *compact(blocks, placement, {}); }
 
 // For problems whose interference graph is too large to build: best fit in order of begin, in O(n log n) time. With
-// several streams tensors share no memory.
+// several streams a tensor's memory is free again when none is left that begins before it is done.
 Plan plan_by_sweep(const Problem& problem);
 
 }  // namespace l2l::compiler::memory

@@ -1,11 +1,14 @@
 #include "compiler/memory/interference.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/memory/clock_table.h"
 
 namespace l2l::compiler::memory {
 namespace {
+
+constexpr std::size_t kRowsPerQuestion = 16;
 
 std::vector<Time> times_of(const std::vector<Time>& clocks, const std::vector<Index>& tensors) {
   std::vector<Time> times;
@@ -51,45 +54,62 @@ InterferenceGraph graph_of_intervals(const Problem& problem, const std::vector<I
   return graph;
 }
 
-// Calls visit(i, j) for the neighbours j of each i, ascending.
+// Calls visit(i, j) for the neighbours j > i of each i, ascending. In a list sorted by begin, j is never done before i
+// begins. Returns whether stop() was true.
 template <typename Visit>
-void each_interference(const ClockTable& table, Visit visit) {
-  ClockTable::Mask after, before;
+bool each_interference(const ClockTable& table, const std::function<bool()>& stop, Visit visit) {
+  ClockTable::Mask after;
   for (std::size_t i = 0; i < table.count(); ++i) {
-    for (std::size_t chunk = 0; chunk * ClockTable::kWidth < table.count(); ++chunk) {
+    if (stop && i % kRowsPerQuestion == 0 && stop()) return true;
+    for (std::size_t chunk = i / ClockTable::kWidth; chunk * ClockTable::kWidth < table.count(); ++chunk) {
       table.after(i, chunk, after);
-      table.before(i, chunk, before);
       const std::size_t base = chunk * ClockTable::kWidth;
       const std::size_t width = std::min(ClockTable::kWidth, table.count() - base);
-      for (std::size_t k = 0; k < width; ++k) {
-        if ((after[k] | before[k]) == 0 && base + k != i) visit(i, base + k);
+      for (std::size_t k = i < base ? 0 : i - base + 1; k < width; ++k) {
+        if (after[k] == 0) visit(i, base + k);
       }
     }
   }
+  return false;
+}
+
+std::optional<InterferenceGraph> graph_of_clocks(const Problem& problem, const std::vector<Index>& tensors,
+                                                 const std::function<bool()>& stop) {
+  const ClockTable table(problem, tensors);
+  InterferenceGraph graph;
+  graph.starts.assign(tensors.size() + 1, 0);
+  const auto count = [&](std::size_t i, std::size_t j) {
+    ++graph.starts[i + 1];
+    ++graph.starts[j + 1];
+  };
+  if (each_interference(table, stop, count)) return std::nullopt;
+  std::partial_sum(graph.starts.begin(), graph.starts.end(), graph.starts.begin());
+  graph.others.resize(graph.starts.back());
+  std::vector<std::size_t> next(graph.starts.begin(), graph.starts.end() - 1);
+  const auto enter = [&](std::size_t i, std::size_t j) {
+    graph.others[next[i]++] = static_cast<Index>(j);
+    graph.others[next[j]++] = static_cast<Index>(i);
+  };
+  if (each_interference(table, stop, enter)) return std::nullopt;
+  return graph;
 }
 
 }  // namespace
 
-InterferenceGraph interference_graph(const Problem& problem, const std::vector<Index>& tensors) {
-  if (problem.streams == 1) return graph_of_intervals(problem, tensors);
-  const ClockTable table(problem, tensors);
-  InterferenceGraph graph;
-  graph.starts.assign(tensors.size() + 1, 0);
-  each_interference(table, [&](std::size_t i, std::size_t j) {
-    ++graph.starts[i + 1];
-    graph.others.push_back(static_cast<Index>(j));
-  });
-  for (std::size_t i = 0; i < tensors.size(); ++i) graph.starts[i + 1] += graph.starts[i];
-  return graph;
+std::optional<InterferenceGraph> interference_graph(const Problem& problem, const std::vector<Index>& tensors,
+                                                    const std::function<bool()>& stop) {
+  if (problem.streams > 1) return graph_of_clocks(problem, tensors, stop);
+  return graph_of_intervals(problem, tensors);
 }
 
-std::uint64_t count_interferences(const Problem& problem, const std::vector<Index>& tensors) {
+std::uint64_t count_interferences(const Problem& problem, const std::vector<Index>& tensors,
+                                  const std::function<bool()>& stop) {
   std::uint64_t count = 0;
   if (problem.streams == 1) {
     for (const std::size_t earlier : Sweep(problem, tensors).earlier) count += earlier;
     return count;
   }
-  each_interference(ClockTable(problem, tensors), [&](std::size_t i, std::size_t j) { count += i < j; });
+  each_interference(ClockTable(problem, tensors), stop, [&](std::size_t, std::size_t) { ++count; });
   return count;
 }
 

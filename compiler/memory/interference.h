@@ -1,6 +1,8 @@
 // The interference graph: which tensors are alive at the same time.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "compiler/memory/problem.h"
@@ -17,11 +19,13 @@ struct InterferenceGraph {
 // All tensors that are alive, sorted by begin, then by index.
 std::vector<Index> live_tensors(const Problem& problem);
 
-// Takes tensors that are alive; with one stream they must be sorted by begin, and the graph takes time in proportion to
-// a sort and its edges. With several streams every pair is compared.
-InterferenceGraph interference_graph(const Problem& problem, const std::vector<Index>& tensors);
+// Takes tensors as live_tensors() returns them. With one stream the graph takes time in proportion to a sort and its
+// edges; with several every pair is compared, twice. Returns nothing when stop(), called now and then, is true.
+std::optional<InterferenceGraph> interference_graph(const Problem& problem, const std::vector<Index>& tensors,
+                                                    const std::function<bool()>& stop = {});
 
-// The number of edges, without the graph; with one stream in the time of a sort.
-std::uint64_t count_interferences(const Problem& problem, const std::vector<Index>& tensors);
+// The number of edges, without the graph; with one stream in the time of a sort. Returns less when stop() is true.
+std::uint64_t count_interferences(const Problem& problem, const std::vector<Index>& tensors,
+                                  const std::function<bool()>& stop = {});
 
 }  // namespace l2l::compiler::memory

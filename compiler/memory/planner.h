@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "compiler/memory/problem.h"
@@ -21,5 +22,12 @@ void check(const Problem& problem, const std::function<std::string(Index)>& wher
 // contiguous, pinned tensors in their place, and the footprint is the highest end. Returns an empty string, or what is
 // wrong, naming the tensors.
 std::string validate(const Problem& problem, const Plan& plan);
+
+// Two tensors that are alive at once, and of which the plan gives the same byte to both.
+struct Clash {
+  Index tensor = 0, other = 0;
+};
+// The part of validate() that finds one; nothing where there is none.
+std::optional<Clash> find_clash(const Problem& problem, const Plan& plan);
 
 }  // namespace l2l::compiler::memory

@@ -8,9 +8,10 @@
 #include "compiler/memory/planner.h"
 #include "compiler/memory/search/search.h"
 
-// The schedule: a sweep, one greedy order, a short local search, all greedy orders of a small problem, then priority
-// search of a larger one, exact and local search by turns of doubling length. Turns are counted in steps, so that the
-// result does not depend on the machine.
+// The schedule: a sweep, one greedy order, the bound, a short local search, all greedy orders of a small problem, then
+// priority search of a larger one, exact and local search by turns of doubling length. Turns are counted in steps, so
+// that the result does not depend on the machine. The bound of several streams may take all the time there is, so it
+// comes when there is a plan.
 namespace l2l::compiler::memory {
 namespace {
 
@@ -22,14 +23,14 @@ constexpr std::size_t kMostOnStreams = 50'000;    // tensors: every pair is comp
 constexpr std::size_t kFewBlocks = 1'000;         // the exact search has a good chance
 constexpr std::uint64_t kTurnsOfFew = 8;
 constexpr std::uint64_t kTurnsOfPriority = 4;
-// From here on the local search beats a greedy order in less time, and on one stream goes without the graph.
+// From here on the local search of one stream beats a greedy order in less time, and goes without the graph.
 constexpr std::size_t kManyBlocks = 3'000;
 
-bool too_many(const Problem& problem) {
+bool too_many(const Problem& problem, const std::function<bool()>& stop) {
   const std::vector<Index> tensors = live_tensors(problem);
   if (problem.streams > 1 && tensors.size() > kMostOnStreams) return true;
   const bool surely_few = tensors.size() * tensors.size() / 2 <= kMostInterferences;
-  return !surely_few && count_interferences(problem, tensors) > kMostInterferences;
+  return !surely_few && count_interferences(problem, tensors, stop) > kMostInterferences;
 }
 
 // Thread-bound.
@@ -44,12 +45,20 @@ class Portfolio {
     solution_.curve.push_back({seconds.count(), plan.footprint, solver});
     solution_.plan = std::move(plan);
     solution_.solver = solver;
-    solution_.complete = solution_.complete || solution_.plan.footprint <= solution_.bound.bytes;
+    complete_at_bound();
+  }
+
+  // Of several streams; for one there is no other than the quick one.
+  void raise_bound(const Problem& problem) {
+    if (problem.streams == 1 || met_or_late()) return;
+    solution_.bound = lower_bound(problem, [this] { return late(); });
+    complete_at_bound();
   }
 
   void run(const Blocks& blocks) {
+    if (blocks.connected()) run_greedy(blocks, {Greedy{}});
+    raise_bound(blocks.problem());
     if (options_.solver == Solver::greedy) return run_greedy(blocks, all_greedy());
-    if (blocks.count() <= kManyBlocks || !blocks.unconstrained()) run_greedy(blocks, {Greedy{}});
     const std::uint64_t first_turn = std::min(kFirstTurn, 1 + options_.steps / 8);
     const std::uint64_t turns = blocks.count() <= kFewBlocks ? kTurnsOfFew : 1;
     std::optional<Blocks> connected;
@@ -60,7 +69,7 @@ class Portfolio {
       if (blocks.connected() && blocks.steps() <= kFewSteps) run_greedy(blocks, all_greedy());
     }
     if (options_.solver != Solver::local && !done()) {
-      if (!blocks.connected() && can_search_exactly(blocks) && !too_many(blocks.problem()))
+      if (!blocks.connected() && can_search_exactly(blocks) && !too_many(blocks.problem(), {}))
         connected.emplace(blocks.problem());
       if (connected || blocks.connected())
         exact = exact_search(connected ? *connected : blocks, limits(blocks, "exact search"));
@@ -75,18 +84,23 @@ class Portfolio {
   }
 
  private:
-  // A plan that a search calls complete may still be above the bound by less than the alignment, for what it ends with.
-  bool met_or_late() const {
-    return solution_.plan.footprint <= solution_.bound.bytes || Clock::now() >= options_.deadline;
+  void complete_at_bound() {
+    solution_.complete = solution_.complete || solution_.plan.footprint <= solution_.bound.bytes;
   }
+  bool late() const { return Clock::now() >= options_.deadline; }
+  // A plan that a search calls complete may still be above the bound by less than the alignment, for what it ends with.
+  bool met_or_late() const { return solution_.plan.footprint <= solution_.bound.bytes || late(); }
   bool done() const { return solution_.complete || steps_left_ == 0 || met_or_late(); }
 
   void run_greedy(const Blocks& blocks, const std::vector<Greedy>& all) {
     for (const Greedy& greedy : all) {
       if (met_or_late()) return;
-      const Placement placement = place(blocks, greedy);
-      offer(blocks.plan(placement.offsets), name_of(greedy));
-      if (!met_or_late()) offer(blocks.plan(compact(blocks, placement).offsets), name_of(greedy) + ", compacted");
+      const std::optional<Placement> placement = place(blocks, greedy, [this] { return late(); });
+      if (!placement) return;
+      offer(blocks.plan(placement->offsets), name_of(greedy));
+      if (met_or_late()) return;
+      const std::optional<Placement> compacted = compact(blocks, *placement, [this] { return late(); });
+      if (compacted) offer(blocks.plan(compacted->offsets), name_of(greedy) + ", compacted");
     }
   }
 
@@ -124,10 +138,11 @@ class Portfolio {
 Solution solve(const Problem& problem, const PortfolioOptions& options) {
   Solution solution;
   Portfolio portfolio(options, solution);
+  const auto late = [&] { return Clock::now() >= options.deadline; };
   check(problem);
-  solution.bound = lower_bound(problem);
+  solution.bound = quick_bound(problem);
   portfolio.offer(plan_by_sweep(problem), "sweep");
-  if (solution.complete || Clock::now() >= options.deadline) return solution;
+  if (solution.complete || late()) return solution;
   if (problem.streams == 1 && problem.tensors.size() > kManyBlocks && options.solver != Solver::greedy) {
     const Blocks unconnected(problem, /*connected=*/false);
     if (unconnected.unconstrained() && unconnected.count() > kManyBlocks) {
@@ -135,7 +150,12 @@ Solution solve(const Problem& problem, const PortfolioOptions& options) {
       return solution;
     }
   }
-  if (!too_many(problem)) portfolio.run(Blocks(problem));
+  const Blocks blocks(problem, /*connected=*/!too_many(problem, late), late);
+  if (blocks.connected()) {
+    portfolio.run(blocks);
+  } else {
+    portfolio.raise_bound(problem);
+  }
   return solution;
 }
 

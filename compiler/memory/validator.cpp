@@ -1,13 +1,16 @@
 #include <algorithm>
+#include <compare>
 #include <map>
+#include <set>
 #include <tuple>
 #include <vector>
 
 #include "compiler/memory/planner.h"
 
 // One stream: a sweep over time keeps the live tensors in a map by offset; as long as those are disjoint, a newcomer
-// can only collide with the two next to it. Several streams: a sweep over addresses compares the clocks of every two
-// tensors that share one. Shares no code with the solvers, on purpose.
+// can only collide with the two next to it. Several streams: a sweep over addresses keeps the tensors that share one in
+// a set by begin; as long as each is done before the next one begins, a newcomer can only clash with the two next to
+// it. Shares no code with the solvers, on purpose.
 namespace l2l::compiler::memory {
 namespace {
 
@@ -26,10 +29,6 @@ std::string place_of(const Problem& problem, const Plan& plan, std::size_t i) {
   return "'" + t.name + "' (tensor " + std::to_string(i) + ", " + std::to_string(t.size) + " bytes at " +
          std::to_string(plan.offsets[i]) + ", alive in [" + clock_text(problem, problem.begin, i) + ", " +
          clock_text(problem, problem.end, i) + "))";
-}
-
-std::string clash(const Problem& problem, const Plan& plan, std::size_t newcomer, std::size_t other) {
-  return place_of(problem, plan, newcomer) + " overlaps " + place_of(problem, plan, other);
 }
 
 std::string check_placement(const Problem& problem, const Plan& plan) {
@@ -67,15 +66,20 @@ std::string check_groups(const Problem& problem, const Plan& plan) {
   return "";
 }
 
-std::string check_neighbours(const Problem& problem, const Plan& plan, const Living& living, std::size_t newcomer) {
+std::optional<Clash> clash_of(std::size_t newcomer, std::size_t other) {
+  return Clash{static_cast<Index>(newcomer), static_cast<Index>(other)};
+}
+
+std::optional<Clash> clash_among_neighbours(const Problem& problem, const Plan& plan, const Living& living,
+                                            std::size_t newcomer) {
   const auto next = living.lower_bound(plan.offsets[newcomer]);
   if (next != living.end() && next->first - plan.offsets[newcomer] < problem.tensors[newcomer].size) {
-    return clash(problem, plan, newcomer, next->second);
+    return clash_of(newcomer, next->second);
   }
-  if (next == living.begin()) return "";
+  if (next == living.begin()) return std::nullopt;
   const auto before = std::prev(next);
   const Bytes distance = plan.offsets[newcomer] - before->first;
-  return distance < problem.tensors[before->second].size ? clash(problem, plan, newcomer, before->second) : "";
+  return distance < problem.tensors[before->second].size ? clash_of(newcomer, before->second) : std::nullopt;
 }
 
 bool has_lifetime(const Problem& problem, std::size_t i) {
@@ -89,7 +93,7 @@ bool has_lifetime(const Problem& problem, std::size_t i) {
 template <typename Place>
 using Events = std::vector<std::tuple<Place, bool, std::size_t>>;
 
-std::string sweep_time(const Problem& problem, const Plan& plan) {
+std::optional<Clash> sweep_time(const Problem& problem, const Plan& plan) {
   Events<Time> events;
   for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
     if (problem.tensors[i].size == 0 || !has_lifetime(problem, i)) continue;
@@ -103,10 +107,10 @@ std::string sweep_time(const Problem& problem, const Plan& plan) {
       living.erase(plan.offsets[i]);
       continue;
     }
-    if (std::string wrong = check_neighbours(problem, plan, living, i); !wrong.empty()) return wrong;
+    if (const std::optional<Clash> found = clash_among_neighbours(problem, plan, living, i)) return found;
     living.emplace(plan.offsets[i], i);
   }
-  return "";
+  return std::nullopt;
 }
 
 bool ordered(const Problem& problem, std::size_t p, std::size_t q) {
@@ -114,7 +118,7 @@ bool ordered(const Problem& problem, std::size_t p, std::size_t q) {
   return std::equal(end, end + problem.streams, begin, [](Time done, Time starts) { return done <= starts; });
 }
 
-std::string sweep_addresses(const Problem& problem, const Plan& plan) {
+std::optional<Clash> sweep_addresses(const Problem& problem, const Plan& plan) {
   Events<Bytes> events;
   for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
     if (problem.tensors[i].size == 0 || !has_lifetime(problem, i)) continue;
@@ -122,21 +126,34 @@ std::string sweep_addresses(const Problem& problem, const Plan& plan) {
     events.emplace_back(plan.offsets[i] + problem.tensors[i].size, false, i);
   }
   std::sort(events.begin(), events.end());
-  std::vector<std::size_t> here;
+  // If p is done before q begins, the clock of its begin comes first, as p has a lifetime.
+  const auto begins_first = [&](std::size_t p, std::size_t q) {
+    const auto at = [&](std::size_t i) {
+      return problem.begin.begin() + static_cast<std::ptrdiff_t>(i * problem.streams);
+    };
+    const auto order = std::lexicographical_compare_three_way(at(p), at(p + 1), at(q), at(q + 1));
+    return std::is_lt(order) || (std::is_eq(order) && p < q);
+  };
+  std::set<std::size_t, decltype(begins_first)> here(begins_first);
   for (const auto& [address, begins, i] : events) {
     if (!begins) {
-      here.erase(std::find(here.begin(), here.end(), i));
+      here.erase(i);
       continue;
     }
-    for (const std::size_t other : here) {
-      if (!ordered(problem, i, other) && !ordered(problem, other, i)) return clash(problem, plan, i, other);
-    }
-    here.push_back(i);
+    const auto place = here.insert(i).first, next = std::next(place);
+    if (next != here.end() && !ordered(problem, i, *next)) return clash_of(i, *next);
+    if (place == here.begin()) continue;
+    const std::size_t before = *std::prev(place);
+    if (!ordered(problem, before, i)) return clash_of(i, before);
   }
-  return "";
+  return std::nullopt;
 }
 
 }  // namespace
+
+std::optional<Clash> find_clash(const Problem& problem, const Plan& plan) {
+  return problem.streams == 1 ? sweep_time(problem, plan) : sweep_addresses(problem, plan);
+}
 
 std::string validate(const Problem& problem, const Plan& plan) {
   if (plan.offsets.size() != problem.tensors.size()) {
@@ -145,7 +162,9 @@ std::string validate(const Problem& problem, const Plan& plan) {
   if (problem.alignment == 0) return "the alignment is 0";
   if (std::string wrong = check_placement(problem, plan); !wrong.empty()) return wrong;
   if (std::string wrong = check_groups(problem, plan); !wrong.empty()) return wrong;
-  return problem.streams == 1 ? sweep_time(problem, plan) : sweep_addresses(problem, plan);
+  const std::optional<Clash> found = find_clash(problem, plan);
+  if (!found) return "";
+  return place_of(problem, plan, found->tensor) + " overlaps " + place_of(problem, plan, found->other);
 }
 
 }  // namespace l2l::compiler::memory

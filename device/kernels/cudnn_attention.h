@@ -1,4 +1,4 @@
-// Attention by cuDNN's fused kernels, where they exist and are fast: bf16 and f16 heads of a multiple of 8 up to 128
+// Attention by cuDNN's fused kernels, where they exist and are fast: bf16 and f16 heads of a multiple of 8 up to 256
 // elements, sequences of a multiple of 128, no dropout, and the deterministic backward within
 // Context::attention_workspace.
 // Defined in cudnn_attention.cpp and cudnn_library.cpp; a build without cuDNN's headers links no_cudnn.cpp.

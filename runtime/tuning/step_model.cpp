@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <deque>
+#include <queue>
+#include <tuple>
 #include <utility>
 
 #include "runtime/tuning/prediction.h"
@@ -14,13 +17,14 @@ constexpr std::size_t kDrainSlots = 2;
 // time. Layers are numbered by their forward visits. Times are seconds.
 class Updates {
  public:
-  explicit Updates(const StepModel& model) : model_(model), updated_(model.visits.size()) {}
+  explicit Updates(const StepModel& model)
+      : model_(model), waiting_of_(model.visits.size(), 0), updated_(model.visits.size()) {}
 
   // When a buffer is free for gradients that could leave the device at `now`; calls come in the order of time.
   double room(double now) {
     const auto buffers = static_cast<std::size_t>(model_.gradient_buffers);
     while (true) {
-      std::erase_if(freed_, [&](double time) { return time <= now; });
+      while (!freed_.empty() && freed_.front() <= now) freed_.pop_front();
       if (taken_ + freed_.size() < buffers) return now;
       const std::size_t needed = taken_ + freed_.size() - buffers;
       if (needed < freed_.size()) return freed_[needed];  // in the order of time, as updates are
@@ -29,26 +33,28 @@ class Updates {
   }
   void add(const VisitCost& visit, std::size_t layer, double arrival) {
     ++taken_;
-    waiting_.push_back({Stage::gradients, &visit, layer, arrival});
+    ++gradients_;
+    wait({Stage::gradients, &visit, layer, arrival});
   }
   // Called when the last gradients of a pass have been added; when all are checked.
   double end_pass() {
-    while (std::ranges::any_of(waiting_, [](const Work& work) { return work.stage == Stage::gradients; })) run_one();
-    for (Work& work : held_) work.ready = std::max(work.ready, gathered_);
-    waiting_.insert(waiting_.end(), held_.begin(), held_.end());
+    while (gradients_ > 0) run_one();
+    for (Work& work : held_) {
+      work.ready = std::max(work.ready, gathered_);
+      wait(work);
+    }
     held_.clear();
     return gathered_;
   }
   // When weights from other nodes are there that may come from `ready` on: after what was ready to be exchanged before.
   double bring(const VisitCost& visit, double ready) {
     if (visit.wires.either() == 0) return ready;
-    const auto comes_first = [&](const Work& work) { return work.stage != Stage::update && work.ready <= ready; };
-    while (std::ranges::any_of(waiting_, comes_first)) run_one();
+    while (!exchanges_.empty() && exchanges_.top().ready <= ready) run_one();
     return exchange(visit.wires, ready);
   }
   // When the version of a layer is there that the last pass made.
   double version(std::size_t layer) {
-    while (std::ranges::any_of(waiting_, [&](const Work& work) { return work.layer == layer; })) run_one();
+    while (waiting_of_[layer] > 0) run_one();
     return updated_[layer];
   }
 
@@ -59,27 +65,62 @@ class Updates {
     const VisitCost* visit;
     std::size_t layer;
     double ready;
+    std::size_t number = 0;  // in the order in which work came to wait
   };
+  // What begins first has the least turn; of equals, an exchange or the lowest layer, then what has waited for longest.
+  static std::tuple<double, std::size_t, std::size_t> turn(const Work& work, double begin) {
+    return {begin, work.stage == Stage::update ? work.layer : 0, work.number};
+  }
+  struct ByReady {
+    bool operator()(const Work& a, const Work& b) const { return turn(a, a.ready) > turn(b, b.ready); }
+  };
+  struct ByLayer {
+    bool operator()(const Work& a, const Work& b) const { return turn(a, 0) > turn(b, 0); }
+  };
+  template <typename Later>
+  using Queue = std::priority_queue<Work, std::vector<Work>, Later>;
 
-  // Does what begins first. Of updates that could begin, the one that the next pass needs first; exchanges begin when
-  // they are ready, and queue in each direction.
+  void wait(Work work) {
+    ++waiting_of_[work.layer];
+    work.number = count_++;
+    if (work.stage == Stage::update) {
+      updates_.push(work);
+    } else {
+      exchanges_.push(work);
+    }
+  }
+  template <typename Later>
+  static Work pop(Queue<Later>& queue) {
+    const Work work = queue.top();
+    queue.pop();
+    return work;
+  }
+
+  // What begins first. Of updates that could begin, the one that the next pass needs first; exchanges begin when they
+  // are ready, and queue in each direction.
+  Work take_first() {
+    while (!updates_.empty() && updates_.top().ready <= server_) due_.push(pop(updates_));
+    if (due_.empty() && updates_.empty()) return pop(exchanges_);
+    const Work& update = due_.empty() ? updates_.top() : due_.top();
+    if (!exchanges_.empty()) {
+      const Work& exchange = exchanges_.top();
+      if (turn(exchange, exchange.ready) < turn(update, std::max(update.ready, server_))) return pop(exchanges_);
+    }
+    return due_.empty() ? pop(updates_) : pop(due_);
+  }
   void run_one() {
-    const auto order = [&](const Work& work) {
-      const bool update = work.stage == Stage::update;
-      return std::pair(update ? std::max(work.ready, server_) : work.ready, update ? work.layer : 0);
-    };
-    const auto next = std::ranges::min_element(waiting_, {}, order);
-    const Work work = *next;
-    waiting_.erase(next);
+    const Work work = take_first();
+    --waiting_of_[work.layer];
     switch (work.stage) {
       case Stage::gradients:
+        --gradients_;
         gathered_ = std::max(gathered_, exchange(work.visit->gradients, work.ready));
         if (model_.sums) free_buffer(gathered_);
-        return go_on(work, Stage::update, gathered_, model_.held ? held_ : waiting_);
+        return go_on(work, Stage::update, gathered_);
       case Stage::update:
         server_ = std::max(work.ready, server_) + work.visit->update.seconds;
         if (!model_.sums) free_buffer(server_);
-        return go_on(work, Stage::weights, server_, waiting_);
+        return go_on(work, Stage::weights, server_);
       case Stage::weights:
         updated_[work.layer] = exchange(work.visit->weights, work.ready);
         return;
@@ -97,16 +138,26 @@ class Updates {
     --taken_;
     freed_.push_back(when);
   }
-  static void go_on(Work work, Stage stage, double ready, std::vector<Work>& where) {
+  void go_on(Work work, Stage stage, double ready) {
     work.stage = stage;
     work.ready = ready;
-    where.push_back(work);
+    if (model_.held && stage == Stage::update) {
+      held_.push_back(work);
+    } else {
+      wait(work);
+    }
   }
 
   const StepModel& model_;
-  std::vector<Work> waiting_, held_;
+  Queue<ByReady> exchanges_;              // of gradients and weights
+  Queue<ByReady> updates_;                // that are ready later than the parameter server is free
+  Queue<ByLayer> due_;                    // updates that are ready by then
+  std::vector<Work> held_;                // updates that wait for the end of the pass
+  std::size_t count_ = 0;                 // of all work that ever waited
+  std::size_t gradients_ = 0;             // of them in exchanges_
+  std::vector<std::size_t> waiting_of_;   // by layer: how much waits, apart from what is held
   std::size_t taken_ = 0;                 // buffers
-  std::vector<double> freed_;             // when others became free, or will
+  std::deque<double> freed_;              // when others became free, or will; ascending
   std::vector<double> updated_;           // by layer
   double server_ = 0, out_ = 0, in_ = 0;  // when each is free next
   double gathered_ = 0;                   // when the last gradients were exchanged

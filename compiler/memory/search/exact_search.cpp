@@ -15,7 +15,7 @@ namespace {
 constexpr BranchingRule kRules[] = {BranchingRule::kLowest,   BranchingRule::kTightest, BranchingRule::kLowest,
                                     BranchingRule::kWeighted, BranchingRule::kLowest,   BranchingRule::kHeaviest};
 constexpr double kReaches[] = {0.05, 0.15, 0.4};    // displacement of a block in its order, relative to their number
-constexpr std::size_t kFirstOrder = 3;              // of orders.h; then down
+constexpr std::size_t kFirstOrder = 3;              // of sorted_orders(); then down
 constexpr std::size_t kWave = 5;                    // restarts that run together
 constexpr std::uint64_t kStepsPerBlock = 50;        // overhead of a restart
 constexpr std::uint64_t kMostMembers = 4'000'000;   // of sections; with more, propagation takes too long

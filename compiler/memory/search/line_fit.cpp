@@ -88,7 +88,7 @@ class Unplaced {
   // The least rank of the blocks from number `first` on that end by `end`; kNobody: there is none.
   std::uint32_t first_within(Index first, Index end) const {
     std::uint32_t best = kNobody;
-    // The leaf, then whatever lies to the right of the way up from it.
+    // The leaf, then all to its right: from a right child up to the first left one, from there over to its sibling.
     for (std::size_t node = first < leaves_ ? leaves_ + first : 0; node > 0; ++node) {
       search(node, end, best);
       while (node % 2 == 1) node /= 2;

@@ -1,4 +1,4 @@
-// What both searches are made of: the orders of blocks from which they begin, random numbers, and a parallel search
+// What the searches are made of: the orders of blocks from which they begin, random numbers, and a parallel search
 // with a deterministic winner.
 #pragma once
 

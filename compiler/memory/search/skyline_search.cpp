@@ -16,7 +16,7 @@ SkylineSearch::SkylineSearch(Skyline& skyline, std::span<const double> rank, Bra
     : skyline_(skyline), graph_(skyline.graph()), rank_(rank), rule_(rule), limits_(limits), stop_(stop) {}
 
 Outcome SkylineSearch::run() {
-  const bool found = skyline_.start() && solve_parts({0, static_cast<Index>(graph_.sections.count())});
+  const bool found = skyline_.start() && solve({0, static_cast<Index>(graph_.sections.count())});
   return found ? Outcome::kFound : stopped_ ? Outcome::kStopped : Outcome::kNone;
 }
 
@@ -25,46 +25,67 @@ bool SkylineSearch::limit_reached() {
   return stopped_;
 }
 
-// Parts that share no unplaced item are independent: a failure in one cannot be repaired in another.
-bool SkylineSearch::solve_parts(Sections whole) {
-  if (!graph_.in_line) return solve(whole);
-  const Skyline::Mark mark = skyline_.mark();
-  Index begin = whole.begin;
-  for (Index section = whole.begin; section < whole.end; ++section) {
-    if (section + 1 < whole.end && skyline_.crossing(section) > 0) continue;
-    if (!solve({begin, section + 1})) {
-      skyline_.undo(mark);
-      return false;
+// Depth first. The path of decisions grows with every item that is placed, so it is kept here: tens of thousands of
+// recursive calls would overflow the stack of a thread.
+bool SkylineSearch::solve(Sections whole) {
+  std::vector<Node> path{{skyline_.mark(), whole, {}, 0, whole}};  // begins with a choice that is already made
+  while (!path.empty()) {
+    Sections& left = path.back().left;
+    if (left.begin == left.end) {
+      path.pop_back();  // solved
+      continue;
     }
-    begin = section + 1;
+    const Sections part = take_part(left);
+    sections_seen_ += kStepsPerNode + part.end - part.begin;
+    const Index section = choose_section(part);
+    if (section == kNoSection) continue;
+    if (limit_reached()) return false;
+    path.push_back(node_of(part, section));
+    while (!choose(path.back())) {
+      path.pop_back();
+      if (path.size() == 1) return false;
+    }
   }
   return true;
 }
 
-bool SkylineSearch::solve(Sections part) {
-  sections_seen_ += kStepsPerNode + part.end - part.begin;
-  const Index section = choose_section(part);
-  if (section == kNoSection) return true;
-  if (limit_reached()) return false;
-  const Bytes floor = skyline_.floor(section);
-  std::vector<Index> items;
+// Parts that share no unplaced item are independent: a failure in one cannot be repaired in another.
+SkylineSearch::Sections SkylineSearch::take_part(Sections& left) const {
+  Sections part = left;
+  if (graph_.in_line) {
+    part.end = part.begin + 1;
+    while (part.end < left.end && skyline_.crossing(part.end - 1) > 0) ++part.end;
+  }
+  left.begin = part.end;
+  return part;
+}
+
+SkylineSearch::Node SkylineSearch::node_of(Sections part, Index section) const {
+  Node node{skyline_.mark(), part, {}};
   for (const Index item : skyline_.left(section)) {
-    if (skyline_.lowest(item) == floor) items.push_back(item);
+    if (skyline_.lowest(item) == skyline_.floor(section)) node.items.push_back(item);
   }
-  std::sort(items.begin(), items.end(),
+  std::sort(node.items.begin(), node.items.end(),
             [&](Index a, Index b) { return rank_[a] != rank_[b] ? rank_[a] < rank_[b] : a < b; });
-  const Skyline::Mark mark = skyline_.mark();
-  bool pinned = false;
-  for (const Index item : items) {
-    const bool is_pinned = graph_.blocks.pinned(item).has_value();
-    pinned = pinned || is_pinned;
-    if (!is_pinned && skyline_.support(item) < floor) continue;
-    if (skyline_.place(item) && solve_parts(part)) return true;
-    skyline_.undo(mark);
-    if (stopped_) return false;
+  return node;
+}
+
+// Replaces the choice of a node by the next one that does not fail at once. Returns false when none is left.
+bool SkylineSearch::choose(Node& node) {
+  skyline_.undo(node.mark);
+  node.left = node.part;
+  while (node.tried < node.items.size()) {
+    const Index item = node.items[node.tried++];
+    if (!graph_.blocks.pinned(item) && skyline_.support(item) < skyline_.lowest(item)) continue;
+    if (skyline_.place(item)) return true;
+    skyline_.undo(node.mark);
   }
-  if (!pinned && skyline_.exclude(items) && solve(part)) return true;
-  skyline_.undo(mark);
+  const auto pinned = [&](Index item) { return graph_.blocks.pinned(item).has_value(); };
+  if (node.tried++ == node.items.size() && std::none_of(node.items.begin(), node.items.end(), pinned) &&
+      skyline_.exclude(node.items)) {
+    return true;
+  }
+  skyline_.undo(node.mark);
   return false;
 }
 

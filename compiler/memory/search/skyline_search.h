@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "compiler/memory/search/skyline.h"
 
@@ -41,8 +42,19 @@ class SkylineSearch {
     Index begin, end;
   };
 
-  bool solve(Sections part);
-  bool solve_parts(Sections whole);
+  // A decision about a section of a part of the plan: which of its lowest items is placed there, or that none is.
+  struct Node {
+    Skyline::Mark mark;  // before the decision
+    Sections part;
+    std::vector<Index> items;  // to be tried, in this order; then none of them
+    std::size_t tried = 0;
+    Sections left = {};  // of the part, what is still to be solved under the present choice
+  };
+
+  bool solve(Sections whole);
+  Sections take_part(Sections& left) const;
+  Node node_of(Sections part, Index section) const;
+  bool choose(Node& node);
   Index choose_section(Sections part) const;
   double key(Index section) const;
   bool may_branch(Index section) const;

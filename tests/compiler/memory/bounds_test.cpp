@@ -37,7 +37,7 @@ TEST(Bounds, TheAntichainIsTheHeaviestOfAllSubsets) {
     std::vector<Bytes> weights;
     Bytes sum = 0, all = 0;
     for (const Tensor& tensor : problem.tensors) weights.push_back(tensor.size);
-    const std::vector<Index> antichain = heaviest_antichain(problem, live_tensors(problem), weights);
+    const std::vector<Index> antichain = heaviest_antichain(problem, live_tensors(problem), weights).value();
     for (const Index a : antichain) {
       ASSERT_TRUE(lives(problem, a));
       for (const Index b : antichain) ASSERT_TRUE(a == b || !may_share(problem, a, b));
@@ -75,11 +75,54 @@ TEST(Bounds, NoPlanIsSmaller) {
     if (i % 5 == 0) problem.groups.clear();
     const Bound bound = lower_bound(problem);
     expect_proof(problem, bound);
+    expect_proof(problem, quick_bound(problem));
+    ASSERT_LE(quick_bound(problem).bytes, bound.bytes);
     const Plan found = plan(problem);
     ASSERT_GE(found.footprint, bound.bytes) << i << " " << name_of(bound.certificate);
     met += found.footprint == bound.bytes;
   }
   EXPECT_GT(met, 400) << "bounds far below every plan say nothing";
+}
+
+std::vector<Bytes> sizes_of(const Problem& problem) {
+  std::vector<Bytes> sizes;
+  for (const Tensor& tensor : problem.tensors) sizes.push_back(tensor.size);
+  return sizes;
+}
+
+// The second phase follows the first pair by pair, which would take a quarter of a square of edges.
+TEST(Bounds, WithTooManyPairsAreTheQuickOnes) {
+  Random random(4);
+  const std::int64_t few = 100, many = 2300;
+  ASSERT_GT(static_cast<std::size_t>(many * many), kMostCovers);
+  for (const std::int64_t count : {few, many}) {
+    const Problem problem = two_phases(random, count);
+    const bool found = heaviest_antichain(problem, live_tensors(problem), sizes_of(problem)).has_value();
+    EXPECT_EQ(found, count == few);
+    const Bound bound = lower_bound(problem);
+    EXPECT_EQ(bound.certificate, found ? Certificate::antichain : Certificate::live_load);
+    EXPECT_EQ(bound.bytes, live_load(problem));  // which is also the heaviest antichain here
+  }
+}
+
+TEST(Bounds, AreTheQuickOnesWhenStopped) {
+  Random random(5);
+  const Problem problem = random_streams(random, 3000, 3, 2000, 1000, 1);
+  const std::vector<Index> tensors = live_tensors(problem);
+  std::size_t asked = 0, most = ~std::size_t{0};
+  const auto stop = [&] { return ++asked > most; };
+  ASSERT_TRUE(heaviest_antichain(problem, tensors, sizes_of(problem), stop));
+  EXPECT_GT(asked, tensors.size() + 1) << "the flow does not ask";
+  for (const std::size_t last : {std::size_t{0}, tensors.size() / 2, tensors.size() + 1}) {
+    asked = 0;
+    most = last;
+    EXPECT_FALSE(heaviest_antichain(problem, tensors, sizes_of(problem), stop)) << last;
+    EXPECT_EQ(asked, last + 1);
+  }
+  const Bound quick = quick_bound(problem), stopped = lower_bound(problem, [] { return true; });
+  EXPECT_EQ(stopped.bytes, quick.bytes);
+  EXPECT_EQ(stopped.certificate, Certificate::live_load);
+  EXPECT_GT(lower_bound(problem).bytes, quick.bytes);
 }
 
 TEST(Bounds, CountAlignment) {

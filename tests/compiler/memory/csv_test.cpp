@@ -109,6 +109,9 @@ TEST(Csv, RefusesWhatContradictsAcrossLines) {
   const std::string header = "id,lower,upper,size,group,offset\n";
   expect_refused(header + "a,0,9,8,x,0\nb,0,9,8,x,16\n", "p.csv:3: tensor 'b' is pinned at 16, not where its group");
   expect_refused(header + "a,0,9,8,,0\nb,8,9,8,,4\n", "p.csv:3: pinned tensors clash");
+  // Neither what is not pinned nor what is pinned elsewhere counts.
+  expect_refused(header + "x,0,5,10,,\na,0,5,10,,0\nb,0,5,10,,5\nc,100,101,10,,1000\n",
+                 "p.csv:4: pinned tensors clash: 'b' (tensor 2, 10 bytes at 5) overlaps 'a' (tensor 1, 10 bytes at 0)");
 }
 
 // Anything is refused or is a problem that is planned right.

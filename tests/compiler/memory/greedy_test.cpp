@@ -43,6 +43,20 @@ TEST(Greedy, AllOfThemArePlans) {
   }
 }
 
+TEST(Greedy, TheSweepSharesMemoryAlsoOnStreams) {
+  Random random(2);
+  const Problem phases = two_phases(random, 500);
+  EXPECT_EQ(plan_by_sweep(phases).footprint, live_load(phases));
+  for (int i = 0; i < 10; ++i) {
+    const Problem problem = random_streams(random, 1000, 2 + random() % 3, 10'000, 1000, 1);
+    Bytes all = 0;
+    for (const Tensor& tensor : problem.tensors) all += tensor.size;
+    const Plan found = plan_by_sweep(problem);
+    EXPECT_EQ(validate(problem, found), "");
+    EXPECT_LT(found.footprint, all * 3 / 4);
+  }
+}
+
 TEST(Greedy, BestFitPrefersTheTightestGap) {
   // Placed in order of size. At time 1 'wide' and 'narrow' are dead and leave gaps of 50 and 30 bytes between walls.
   const Problem problem = intervals(

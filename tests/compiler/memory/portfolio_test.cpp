@@ -11,6 +11,7 @@
 #include "compiler/memory/planner.h"
 #include "compiler/memory/svg.h"
 #include "tests/compiler/memory/known_optimum.h"
+#include "tests/support/instrumented.h"
 
 namespace l2l::compiler::memory {
 namespace {
@@ -125,6 +126,25 @@ TEST(Portfolio, ADeadlineInThePastStillGivesAPlan) {
   const Problem problem = random_problem(random, 400, 100, 1000, 1);
   const Solution solution = solve(problem, {.deadline = std::chrono::steady_clock::now()});
   EXPECT_EQ(validate(problem, solution.plan), "");
+}
+
+// Comparing all pairs of clocks, the graph and the bound would each take longer than that.
+TEST(Portfolio, TheDeadlineHoldsOnStreams) {
+  L2L_NEEDS_TRUE_TIMES();
+  Random random(11);
+  const Problem problem = random_streams(random, 20'000, 3, 40'000, 1 << 20, 1);
+  for (const int milliseconds : {50, 500}) {
+    double late = 1;
+    Solution solution;
+    for (int tries = 0; tries < 3 && late > 0.25; ++tries) {  // others may use the machine
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+      solution = solve(problem, {.deadline = deadline, .steps = ~std::uint64_t{0}});
+      late = std::chrono::duration<double>(std::chrono::steady_clock::now() - deadline).count();
+    }
+    EXPECT_LT(late, 0.25) << milliseconds;
+    EXPECT_EQ(validate(problem, solution.plan), "");
+    EXPECT_GE(solution.plan.footprint, solution.bound.bytes);
+  }
 }
 
 // All pairs of 30,000 tensors interfere: more pairs than are listed, as a pinned tensor would need.

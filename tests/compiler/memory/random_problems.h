@@ -57,6 +57,24 @@ inline Problem random_streams(Random& random, std::int64_t tensors, std::size_t 
   return problem;
 }
 
+// Two phases on two streams, with `count` tensors each: all of the first are done before any of the second begins, and
+// within a phase all are alive at once.
+inline Problem two_phases(Random& random, std::int64_t count) {
+  Problem problem;
+  problem.streams = 2;
+  problem.alignment = 1;
+  for (const Time phase : {0, 100}) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      problem.tensors.push_back({"t" + std::to_string(problem.tensors.size()), 1 + random() % 1000});
+      for (int stream = 0; stream < 2; ++stream) {
+        problem.begin.push_back(phase + uniform(random, 0, 49));
+        problem.end.push_back(phase + uniform(random, 50, 99));
+      }
+    }
+  }
+  return problem;
+}
+
 // Some of its tensors, each in one group.
 inline void add_random_groups(Random& random, Problem& problem) {
   std::vector<Index> tensors(problem.tensors.size());

@@ -1,6 +1,7 @@
 #include "compiler/memory/search/search.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include "compiler/memory/bounds.h"
 #include "compiler/memory/greedy.h"
@@ -127,6 +128,34 @@ TEST(ExactSearch, ReachesKnownOptima) {
     EXPECT_EQ(result.footprint, kKnownOptimum) << streams << " streams, " << count << " tensors";
     EXPECT_TRUE(result.complete);
   }
+}
+
+// Calls task() on a thread with a stack of `bytes`.
+void run_on_stack(std::size_t bytes, std::function<void()> task) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
+  const auto call = [](void* given) -> void* {
+    (*static_cast<std::function<void()>*>(given))();
+    return nullptr;
+  };
+  pthread_t thread;
+  ASSERT_EQ(pthread_create(&thread, &attributes, call, &task), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+// Each tensor meets the one before and the one after, so that every decision depends on the one before.
+TEST(ExactSearch, NeedsNoStackForManyTensors) {
+  Problem problem;
+  for (int i = 0; i < 6000; ++i) problem.add({"t" + std::to_string(i), 64}, i, i + 2);
+  const Blocks blocks(problem);
+  SearchResult result;
+  for (Index block = 0; block < blocks.count(); ++block) result.offsets.push_back(block * 64);
+  result.footprint = blocks.count() * 64;
+  run_on_stack(256 << 10, [&] { exact_search(blocks, limits_of(problem, 60))->run(result, kUnlimited); });
+  EXPECT_EQ(result.footprint, 128u);
+  EXPECT_EQ(validate(problem, blocks.plan(result.offsets)), "");
 }
 
 TEST(SearchesOfOrders, ComeNearKnownOptima) {

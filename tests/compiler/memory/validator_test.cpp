@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "compiler/memory/planner.h"
 #include "tests/compiler/memory/random_problems.h"
 
@@ -51,6 +53,17 @@ TEST(Validator, NamesWhatIsWrong) {
   const std::string apart = validate(problem, {{128, 0}, 192});
   EXPECT_NE(apart.find("'query'"), std::string::npos) << apart;
   EXPECT_NE(apart.find("does not follow 'key'"), std::string::npos) << apart;
+}
+
+TEST(Validator, FindsTheTwoThatClash) {
+  const Problem problems[] = {intervals(1, {{"a", 0, 2, 8}, {"b", 2, 4, 8}, {"c", 3, 5, 8}}),
+                              {2, 1, {{"a", 8}, {"b", 8}, {"c", 8}}, {0, 0, 2, 2, 3, 0}, {2, 2, 4, 4, 5, 5}, {}}};
+  for (const Problem& problem : problems) {
+    EXPECT_FALSE(find_clash(problem, {{0, 0, 8}, 16}));
+    const std::optional<Clash> clash = find_clash(problem, {{0, 7, 14}, 22});
+    ASSERT_TRUE(clash);
+    EXPECT_EQ((std::set{clash->tensor, clash->other}), (std::set<Index>{1, 2}));
+  }
 }
 
 TEST(Validator, TakesAddressesOfAllSixtyFourBits) {
