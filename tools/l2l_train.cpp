@@ -195,6 +195,7 @@ int train_chosen(const TrainArguments& arguments, Session& session) {
   MeasuringLine line(arguments.quiet);
   std::optional<Trainer> trainer;
   try {
+    replace_file(output / "config.toml", chosen.config());  // by which a run that is killed while it plans can begin
     trainer.emplace(chosen.options(), line.measuring(Measuring().seconds));
     line.finish();
     chosen.set("batch.micro_batch", std::to_string(trainer->options().batch.micro_batch), "as the plan has it");

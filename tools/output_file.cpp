@@ -29,7 +29,7 @@ std::string beginning_of(const fs::path& path) {
 bool is_metrics(std::string_view beginning) {
   const nlohmann::json line = parse_json(std::string(beginning.substr(0, beginning.find('\n'))));
   return line.is_object() && line.contains("step") && line["step"].is_number_unsigned() &&
-         (line.contains("step_ms") || line.contains("validation_loss"));
+         (line.contains("step_ms") || line.contains("validation_loss") || line.contains("allocator"));
 }
 
 bool is_trace(std::string_view beginning) { return beginning.starts_with("{\"displayTimeUnit\":"); }

@@ -97,8 +97,9 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
 
 // Seconds of a step of one node alone, with the same share of the minibatch.
 double one_node_seconds(const RunPlan& plan, StepModel model) {
+  const double whole = 1 / share_of_updates(plan);
   for (VisitCost& visit : model.visits) {
-    visit.update = (1 / share_of_updates(plan)) * visit.update;
+    visit.update = whole * visit.update;
     visit.gradients = visit.weights = visit.wires = {};
   }
   return model.step_seconds();

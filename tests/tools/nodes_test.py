@@ -4,6 +4,7 @@
     nodes_test.py FOLDER_OF_THE_TOOLS MPIRUN
 """
 import json
+import resource
 import subprocess
 
 import rank_runs
@@ -66,6 +67,14 @@ class Nodes(rank_runs.RankRuns):
 
     def train(self, ranks, *settings):
         return json.loads(self.run_tool("l2l-train", "run.toml", "--quiet", *self.named(settings), ranks=ranks).stdout)
+
+    def test_many_layers_on_many_nodes_take_a_moment(self):
+        many = self.named(["model.layers=2000", "distributed.nodes=256", "batch.micro_batches=256"])
+        self.run_tool("l2l-plan", "run.toml", *many)  # measures the pieces of a step
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        plan = json.loads(self.run_tool("l2l-plan", "run.toml", *many).stdout)
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 8)
+        self.assertGreater(plan["time"]["step_ms"], 0)
 
     def test_bytes_are_those_that_a_run_counts(self):
         for name, settings in CASES.items():

@@ -325,6 +325,9 @@ class OperatorTest(unittest.TestCase):
         self.run_to_end("--trace", "t.json")
         self.assertEqual((self.path / "m.jsonl.earlier-1").read_text(), first)
         self.assertEqual((self.path / "t.json.earlier-1").read_text(), trace)
+        for _ in range(2):  # a run without steps has metrics, too
+            self.run_to_end("--set", "run.steps=0", "--metrics", "none.jsonl")
+        self.assertTrue((self.path / "none.jsonl.earlier-1").is_file())
         self.run_to_end()
         self.assertTrue((self.path / "m.jsonl.earlier-2").exists())
         for option in ("--metrics", "--trace"):
