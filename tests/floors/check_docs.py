@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What documents and comments refer to is in the tree: paths and links in *.md, paths and documents in sources.
+"""What documents and comments refer to is in the tree: paths and links in *.md, paths and documents in sources; and the
+scripts of tools/compare, which documents type as they are, can be run.
 
     check_docs.py ROOT     prints each offence as FILE:LINE: REASON; exit status 1 when there is any
 
@@ -68,6 +69,12 @@ def offences(tree):
             yield f"{name}:{text.count(chr(10), 0, offset) + 1}: {reason}"
 
 
+def not_executable(root):
+    for path in sorted(pathlib.Path(root, "tools/compare").iterdir()):
+        if path.is_file() and path.read_bytes().startswith(b"#!") and not os.access(path, os.X_OK):
+            yield f"tools/compare/{path.name}:1: begins with #! and is not executable"
+
+
 def read_tree(root):
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(one for one in folders if not SKIPPED.match(one))
@@ -76,4 +83,4 @@ def read_tree(root):
 
 
 if __name__ == "__main__":
-    sys.exit("\n".join(offences(dict(read_tree(sys.argv[1])))) or 0)
+    sys.exit("\n".join([*offences(dict(read_tree(sys.argv[1]))), *not_executable(sys.argv[1])]) or 0)

@@ -1,7 +1,9 @@
 """The negative control of check_docs.py: each wrong reference is caught; right ones are not."""
+import pathlib
+import tempfile
 import unittest
 
-from check_docs import offences
+from check_docs import not_executable, offences
 
 TREE = {"core/bytes.h": "", "device/kernels/add.cpp": "", "docs/guide.md": "# Guide\n\n## The plan, in `steps`\n",
         "CONTRIBUTING.md": "# Working\n"}
@@ -46,6 +48,15 @@ class Documents(unittest.TestCase):
         for path, text in ALLOWED:
             with self.subTest(path=path, text=text):
                 self.assertEqual(list(offences({**TREE, path: text})), [])
+
+    def test_a_script_that_cannot_be_run_is_caught(self):
+        with tempfile.TemporaryDirectory() as root:
+            script = pathlib.Path(root, "tools/compare/rival.py")
+            script.parent.mkdir(parents=True)
+            script.write_text("#!/usr/bin/env python3\n")
+            self.assertEqual(list(not_executable(root)), ["tools/compare/rival.py:1: begins with #! and is not executable"])
+            script.chmod(0o755)
+            self.assertEqual(list(not_executable(root)), [])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 // l2l-bench: benchmarks that measure both sides of a comparison in one run.
+#include "l2l/trainer.h"
 #include "tools/bench/benches.h"
+#include "tools/terminal.h"
 
 int main(int argc, char** argv) {
   using namespace l2l::tools;
@@ -12,8 +14,15 @@ int main(int argc, char** argv) {
 
   Command command("l2l-bench", "Benchmarks; every ratio is measured in one run, both sides in turn.");
   command.add("--json", &json, "one JSON document instead of a table");
+  // `bench`, behind a line that says what its figures belong to: on standard error, where it is apart from JSON.
+  const auto measured = [](auto bench) {
+    return [bench] {
+      write_message("l2l-bench on " + l2l::machine_description() + "\n");
+      return bench();
+    };
+  };
   const auto add = [&](const char* name, const char* what, int (*bench)(bool json)) {
-    command.add_subcommand(name, what, [bench, &json] { return bench(json); });
+    command.add_subcommand(name, what, measured([bench, &json] { return bench(json); }));
   };
   add("relay", "relay against resident execution: throughput and memory", bench_relay);
   add("save", "what a checkpoint every ten steps costs, saved beside training", bench_save);
@@ -33,24 +42,25 @@ int main(int argc, char** argv) {
   add("inner_loop", "throughput over microbatches, against the cost model of the L2L paper", bench_inner_loop);
 
   Command& link = command.add_subcommand("link", "bandwidth of page-locked copies, each way alone and both at once",
-                                         [&] { return bench_link(link_arguments, json); });
+                                         measured([&] { return bench_link(link_arguments, json); }));
   link.add("--device", &link_arguments.device.kind, "auto, host or cuda");
   link.add("--index", &link_arguments.device.index, "which CUDA device");
   link.add("--size", &link_arguments.size, "bytes of a copy, such as 64MiB");
 
   eps_arguments.add_to(command.add_subcommand(
       "eps", "updates of the parameter server: every optimizer and format against the speed of memory",
-      [&] { return bench_eps(eps_arguments, json); }));
+      measured([&] { return bench_eps(eps_arguments, json); })));
 
   pyramid_arguments.add_to(command.add_subcommand(
       "pyramid", "RevBiFPN, whose layers rebuild their inputs, against the same that keep them: memory, and steps",
-      [&] { return bench_pyramid(pyramid_arguments, json); }));
+      measured([&] { return bench_pyramid(pyramid_arguments, json); })));
 
-  Command& schedule = command.add_subcommand("schedule", "where the time of a step goes, visit by visit",
-                                             [&] { return bench_schedule(config.load(), schedule_arguments, json); });
+  Command& schedule =
+      command.add_subcommand("schedule", "where the time of a step goes, visit by visit",
+                             measured([&] { return bench_schedule(config.load(), schedule_arguments, json); }));
   Command& step =
       command.add_subcommand("step", "what a config reaches per step: speed, memory, bytes, stalls; nothing is saved",
-                             [&] { return bench_step(config.load(), schedule_arguments.steps, json); });
+                             measured([&] { return bench_step(config.load(), schedule_arguments.steps, json); }));
   for (Command* const its : {&schedule, &step}) {
     config.add_to(*its);
     its->add("--steps", &schedule_arguments.steps, "steps that count", {.least = 1, .most = 1000});

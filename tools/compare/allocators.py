@@ -21,6 +21,9 @@ import sys
 import tempfile
 import time
 
+from machine import describe
+from needs import tools_folder
+
 MIB = 2**20
 CONFIG = """
 [model]
@@ -142,7 +145,8 @@ def tokenize(arguments, folder, preload):
     return usage.ru_maxrss * 1024 / MIB, usage.ru_utime + usage.ru_stime
 
 
-def show(results):
+def show(machine, results):
+    print(f"{machine}\n")
     print("| layers x hidden, steps | malloc() | peak MiB | peak / contract | growth KiB | ms a step | ms of the cores |\n|---|---|---|---|---|---|---|")
     cases = {}
     for result in results:
@@ -156,11 +160,12 @@ def show(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tools", type=lambda name: pathlib.Path(name).resolve())
+    parser.add_argument("tools", type=tools_folder)
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tokenize", nargs=2, metavar=("TOKENIZER", "FILE"))
     arguments = parser.parse_args()
+    machine = describe(arguments.tools / "l2l-train")
     other = other_libraries(arguments.tools / "l2l-train")
     results, same = [], True
     with tempfile.TemporaryDirectory() as place:
@@ -171,7 +176,7 @@ def main():
                 both = [run(arguments, folder, preload, layers, hidden, steps) for preload in ("", other)]
                 same = same and both[0]["hash"] == both[1]["hash"]
                 results += both
-        show(results)
+        show(machine, results)
         if arguments.tokenize:
             both = [[tokenize(arguments, folder, preload) for preload in ("", other)] for _ in range(arguments.rounds)]
             for side, name in enumerate(("jemalloc", "C library")):

@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 
+from needs import tools_folder
+
 # Lines of the contract that are apart from what is measured, by the beginning of their names.
 APART = ("gradient staging", "stash", "batch staging", "device memory", "process")
 ALWAYS = APART[1:]  # held gradients need no staging
@@ -59,7 +61,7 @@ steps = 2
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tools", type=pathlib.Path, help="folder of l2l-train and l2l-plan")
+    parser.add_argument("tools", type=tools_folder, help="folder of l2l-train and l2l-plan")
     parser.add_argument("--size", choices=SHAPES, default="1b", help="20m: to try the script; its limits are 2%% wider")
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--json", action="store_true")
@@ -84,9 +86,8 @@ def measure(a, case):
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "text").write_text("the quick brown fox jumps over the lazy dog. " * 500)
         pathlib.Path(folder, "run.toml").write_text(CONFIG.format(**SHAPES[a.size]))
-        tools = a.tools.resolve()
-        plan = last_line(tools / "l2l-plan", settings, folder)
-        result = last_line(tools / "l2l-train", settings, folder)
+        plan = last_line(a.tools / "l2l-plan", settings, folder)
+        result = last_line(a.tools / "l2l-train", settings, folder)
     apart = {line["what"]: line["bytes"] for line in plan["host"] if line["what"].startswith(APART)}
     missing = [name for name in ALWAYS if not any(what.startswith(name) for what in apart)]
     if missing:

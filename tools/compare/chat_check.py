@@ -17,11 +17,20 @@ import subprocess
 import sys
 import tempfile
 
-import numpy
-import torch
-import transformers
-import trl
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from needs import needs, tools_folder
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tools", type=tools_folder)
+    parser.add_argument("--work", type=pathlib.Path)
+    ARGUMENTS = parser.parse_args()
+    needs("numpy", "torch", "transformers", "tokenizers", "trl")
+
+import numpy  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+import trl  # noqa: E402
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: E402
 
 TEMPLATES = pathlib.Path(trl.__file__).parent / "chat_templates"
 MASKED = {  # training variants: TRL's own, or the published template with the assistant's part marked as TRL marks it
@@ -222,12 +231,8 @@ def check_prompts(tools, work, folder, tokenizer, chats, tokens=8):
         print(f"{name}: {len(questions)} answers, {same} tokens, are those of transformers")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tools", type=pathlib.Path)
-    parser.add_argument("--work", type=pathlib.Path)
-    arguments = parser.parse_args()
-    tools = arguments.tools.resolve()
+def main(arguments):
+    tools = arguments.tools
     with tempfile.TemporaryDirectory() as temporary:
         work = (arguments.work or pathlib.Path(temporary)).resolve()
         os.chdir(work)
@@ -244,4 +249,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(ARGUMENTS)

@@ -4,11 +4,19 @@ white space, line ends written as \\n, and trim markers, which do not change wha
 
     chat_template_hash.py FILE.jinja...          (needs the package xxhash)
 """
+import argparse
 import pathlib
 import re
-import sys
 
-import xxhash
+from needs import needs
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=pathlib.Path)
+    FILES = parser.parse_args().files
+    needs("xxhash")
+
+import xxhash  # noqa: E402
 
 
 def fingerprint(text):
@@ -18,5 +26,5 @@ def fingerprint(text):
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        print(f"0x{fingerprint(pathlib.Path(name).read_text()):016x}  {name}")
+    for file in FILES:
+        print(f"0x{fingerprint(file.read_text()):016x}  {file}")

@@ -7,15 +7,18 @@ PYTHON: of the venv that tools/compare/eps_rivals.sh makes. deepspeed: CPUAdam; 
 Jobs: "whole" is what ZeRO-Offload does with a step's gradients: bf16 gradient in -> fp32 copy, step on fp32 master and
 moments, fp32 master -> bf16 weight out, all parameters in one flat tensor as there; "step" is the step alone, fp32 in and
 out. Jobs and threads take turns in every round; medians. Prints one JSON object per line:
-{name, job, threads, parameters, params_per_second, gb_per_second (the bytes that the job has to move: 28 per parameter for
-the step, 40 for the whole job), milliseconds [one per round]}.
+{name, version, job, threads, parameters, params_per_second, gb_per_second (the bytes that the job has to move: 28 per
+parameter for the step, 40 for the whole job), milliseconds [one per round]}.
 """
 import argparse
+import importlib.metadata
 import json
 import os
 import statistics
 import sys
 import time
+
+from needs import needs
 
 BYTES = {"whole": 40, "step": 28}
 
@@ -28,6 +31,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=7, help="default 7")
     a = parser.parse_args()
     a.threads = [int(threads) for threads in a.threads.split(",")]
+    needs("torch", *(["deepspeed"] if a.name == "deepspeed" else []))
     return a
 
 
@@ -77,9 +81,10 @@ def main():
             begin = time.perf_counter()
             jobs[job]()
             times.append(time.perf_counter() - begin)
+    version = importlib.metadata.version("torch" if a.name == "pytorch" else a.name)
     for (job, threads), times in seconds.items():
         rate = a.parameters / statistics.median(times)
-        print(json.dumps({"name": a.name, "job": job, "threads": threads, "parameters": a.parameters,
+        print(json.dumps({"name": a.name, "version": version, "job": job, "threads": threads, "parameters": a.parameters,
                           "params_per_second": rate, "gb_per_second": 1e-9 * BYTES[job] * rate,
                           "milliseconds": [round(1000 * t, 3) for t in times]}))
 

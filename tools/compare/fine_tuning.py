@@ -19,10 +19,30 @@ import subprocess
 import sys
 import tempfile
 
-import torch
-import transformers
-from scipy.stats import pearsonr
-from sklearn.metrics import accuracy_score
+from needs import needs, tools_folder
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tools", type=tools_folder)
+    parser.add_argument("model", type=pathlib.Path)
+    parser.add_argument("reviews", type=pathlib.Path)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--precision", default="fp32,bf16")
+    parser.add_argument("--task", default="classes,numbers")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    ARGUMENTS = parse()
+    needs("torch", "transformers", "scipy", "sklearn")
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from scipy.stats import pearsonr  # noqa: E402
+from sklearn.metrics import accuracy_score  # noqa: E402
 
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
@@ -78,7 +98,9 @@ class Comparison:
         config.write_text(CONFIG.format(model=self.arguments.model.resolve(), head=head, label=label, precision=precision, seed=seed,
                                         train=self.work / "train.tsv", dev=self.arguments.reviews.resolve() / files.format("dev"),
                                         execution=execution, steps=self.arguments.steps, out=self.work / "out"))
-        done = subprocess.run([self.arguments.tools / "l2l-train", config, "--quiet", "--metrics", self.work / "metrics.jsonl", *more],
+        metrics = self.work / "metrics.jsonl"
+        metrics.unlink(missing_ok=True)
+        done = subprocess.run([self.arguments.tools / "l2l-train", config, "--quiet", "--metrics", metrics, *more],
                               capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": str(self.work / "cache")})
         if done.returncode != 0:
             raise RuntimeError(done.stderr)
@@ -149,17 +171,7 @@ def row(task, precision, lines):
     return same and abs(apart) <= 0.01
 
 
-def main():
-    parser = argparse.ArgumentParser(description="Fine-tuning against PyTorch.")
-    parser.add_argument("tools", type=lambda name: pathlib.Path(name).resolve())
-    parser.add_argument("model", type=pathlib.Path)
-    parser.add_argument("reviews", type=pathlib.Path)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--steps", type=int, default=120)
-    parser.add_argument("--precision", default="fp32,bf16")
-    parser.add_argument("--task", default="classes,numbers")
-    arguments = parser.parse_args()
+def main(arguments):
     found = {}
     with tempfile.TemporaryDirectory() as place:
         for seed in range(arguments.first, arguments.first + arguments.seeds):
@@ -175,4 +187,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(ARGUMENTS)

@@ -4,9 +4,10 @@
     gguf_check.py BUILD/tools LLAMA_SOURCE LLAMA_BUILD [NAME...]
 
 LLAMA_SOURCE: the source of llama.cpp, which the source package of llama-cpp-python has in vendor/llama.cpp.
-LLAMA_BUILD: built from it with shared libraries (target llama). Needs PyTorch, transformers, numpy, gguf, and
-$L2L_TEST_DATA for tokenizers. Prints a line for each model and type; exit status 1 when one is too far off.
+LLAMA_BUILD: built from it with shared libraries (target llama). Needs PyTorch, transformers, numpy,
+and for tokenizers $L2L_TEST_DATA and sentencepiece. Prints a line for each model and type; exit status 1 when one is too far off.
 """
+import argparse
 import json
 import os
 import pathlib
@@ -17,14 +18,25 @@ import sys
 import tempfile
 import unicodedata
 
-import numpy
-import torch
-import transformers
+from needs import needs, tools_folder
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tools", type=tools_folder)
+    for name in ("source", "build"):
+        parser.add_argument(name, type=lambda name: pathlib.Path(name).resolve())
+    parser.add_argument("names", nargs="*")
+    ARGUMENTS = parser.parse_args()
+    needs("numpy", "torch", "transformers", *(["sentencepiece"] if "L2L_TEST_DATA" in os.environ else []))
+
+import numpy  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+
+import hub_models  # noqa: E402
 
 transformers.utils.logging.disable_progress_bar()
 transformers.utils.logging.set_verbosity_error()
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import hub_models  # noqa: E402
 
 TOKENS = 40
 DEVIATION = 0.05  # of matrices: large enough that every feature shows in the logits, at twice that of published models
@@ -197,17 +209,16 @@ else:
 """
 
 
-def main():
-    tools, source, build = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
-    names = sys.argv[4:] or list(MODELS)
+def main(arguments):
+    tools, names = arguments.tools, arguments.names or list(MODELS)
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
-        llama = build_runner(source, build, work)
+        llama = build_runner(arguments.source, arguments.build, work)
         failed = check_models(tools, llama, [name for name in names if name != "tokenizers"], work)
-        if "L2L_TEST_DATA" in os.environ and (not sys.argv[4:] or "tokenizers" in names):
+        if "L2L_TEST_DATA" in os.environ and (not arguments.names or "tokenizers" in names):
             failed |= check_tokenizers(tools, llama, pathlib.Path(os.environ["L2L_TEST_DATA"]), work)
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(ARGUMENTS))

@@ -6,7 +6,8 @@
 TOOLS: folder of l2l-bench, and of cuda-op-conformance-gpu if it was built (default build-release/tools). Sections stand in
 the order in which they matter; rows for which no time is left say so. --tiny takes toy shapes, --device host runs on the
 CPU: to try the script. PyTorch is measured where this python3 has it. Heads of Turing-NLG are 152 wide: only
-cuDNN has tensor cores for them.
+cuDNN has tensor cores for them. Exit status 1 where the device does not open, which ends the run, where a relayed row or the
+ops failed (what is resident may need more memory than there is), and where no row was measured.
 """
 import argparse
 import dataclasses
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import time
 
+from machine import print_header
+from needs import tools_folder
 from shapes import SHAPES, run_json, run_l2l
 
 GIB = 2**30
@@ -26,7 +29,8 @@ PREPARATION = 1.5e9
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tools", nargs="?", default=pathlib.Path(__file__).parents[2] / "build-release/tools", type=pathlib.Path)
+    release = pathlib.Path(__file__).resolve().parents[2] / "build-release/tools"
+    parser.add_argument("tools", nargs="?", default=str(release), type=tools_folder)
     parser.add_argument("--minutes", type=float, default=7.5, help="default 7.5")
     parser.add_argument("--device", choices=("cuda", "host"), default="cuda")
     parser.add_argument("--tiny", action="store_true")
@@ -43,6 +47,7 @@ class Table:
 
     def __init__(self, a):
         self.a, self.rows, self.begin = a, {}, time.monotonic()
+        self.failed = []  # names of rows that had to be measured
         names = ("tiny-bert", "tiny-gpt2", "tiny-llama") if a.tiny else ("bert-large", "turing-nlg", "llama-7b")
         self.bert, self.turing, self.llama = (SHAPES[name] for name in names)
         self.llama_name = names[2]
@@ -57,6 +62,8 @@ class Table:
         settings = {"device.kind": f'"{self.a.device}"'} | {key.replace("__", "."): value for key, value in extra.items()}
         self.rows[name] = result = run_l2l(self.a.tools, shape, execution, steps, settings, self.seconds_left())
         if "error" in result:
+            if execution == "relay" and "timed_out" not in result:
+                self.failed.append(name)
             return say(f"  {name:34} {result['error']}")
         say(f"  {name:34} {result['tokens_per_second']:11,.0f} tokens/s {result['teraflops']:8.2f} TFLOP/s  device "
             f"{result['device_peak_bytes'] / GIB:7.3f} GiB  stalls: weights {result['weight_stall_ms']:.1f}, stash "
@@ -64,18 +71,21 @@ class Table:
         return result
 
     def run(self, command):
-        """Prints what the command says."""
+        """Prints what the command says. Whether it did not fail."""
         try:
             done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
                                   timeout=max(10, self.seconds_left()))
         except subprocess.TimeoutExpired:
-            return say(f"  {pathlib.Path(command[0]).name}: no time left")
+            say(f"  {pathlib.Path(command[0]).name}: no time left")
+            return True
         say(done.stdout.rstrip() if done.returncode == 0 else f"  {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
+        return done.returncode == 0
 
 
 def link(table):
     """The link, pinned, one way and both ways at once."""
-    table.run([table.a.tools / "l2l-bench", "link", "--device", table.a.device])
+    if not table.run([table.a.tools / "l2l-bench", "link", "--device", table.a.device]):
+        sys.exit("gpu_bench: the device does not open: nothing was measured")
 
 
 def kernels(table):
@@ -84,7 +94,8 @@ def kernels(table):
     places = [table.a.tools / name, table.a.tools.parent / "tests/conformance/ops" / name]
     found = next((place for place in places if place.exists()), None)
     if found:
-        table.run([found, "--speed", *words])
+        if not table.run([found, "--speed", *words]):
+            table.failed.append("ops")
     else:
         say(f"  {name} was not built")
 
@@ -163,11 +174,16 @@ def turing(table):
 
 def main():
     table = Table(arguments())
+    print_header(table.a.tools / "l2l-bench", *(["torch"] if importlib.util.find_spec("torch") else []))
     for section in (link, kernels, llama, relay_and_resident, depth, turing):
         say(f"\n{section.__doc__}")
         section(table)
     if table.a.json:
         table.a.json.write_text(json.dumps(table.rows, indent=1))
+    if table.failed:
+        sys.exit(f"gpu_bench: failed: {'; '.join(table.failed)}")
+    if all("error" in row for row in table.rows.values()):
+        sys.exit("gpu_bench: nothing was measured")
 
 
 if __name__ == "__main__":

@@ -17,32 +17,30 @@ import subprocess
 import sys
 import tempfile
 
-import numpy
-import torch
-import transformers
-from scipy.stats import pearsonr, spearmanr
-from seqeval.metrics import f1_score as entity_f1_score
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+from needs import needs, tools_folder
+
+HEADS = ("classification", "regression", "tokens", "choice")
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tools", type=tools_folder)
+    parser.add_argument("families", nargs="*")
+    parser.add_argument("--head", choices=HEADS)
+    ARGUMENTS = parser.parse_args()
+    needs("numpy", "torch", "transformers", "scipy", "seqeval", "sklearn")
+
+import numpy  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from scipy.stats import pearsonr, spearmanr  # noqa: E402
+from seqeval.metrics import f1_score as entity_f1_score  # noqa: E402
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef  # noqa: E402
+
+from hub_models import FAMILIES  # noqa: E402
 
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
-SIZES = {"vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
-         "max_position_embeddings": 66, "num_labels": 3, "pad_token_id": 0}
-DECODER = {**SIZES, "num_key_value_heads": 2, "head_dim": 8}
-FAMILIES = {
-    "gpt2": transformers.GPT2Config(vocab_size=300, n_embd=32, n_layer=2, n_head=4, n_positions=64, num_labels=3, pad_token_id=0,
-                                    resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, summary_first_dropout=0),
-    "bert": transformers.BertConfig(**SIZES, hidden_dropout_prob=0, attention_probs_dropout_prob=0),
-    "roberta": transformers.RobertaConfig(**{**SIZES, "pad_token_id": 1}, type_vocab_size=1, hidden_dropout_prob=0,
-                                          attention_probs_dropout_prob=0),
-    "llama": transformers.LlamaConfig(**DECODER),
-    "mistral": transformers.MistralConfig(**DECODER, sliding_window=7),
-    "qwen2": transformers.Qwen2Config(**SIZES, num_key_value_heads=2),
-    "qwen3": transformers.Qwen3Config(**DECODER),
-    "gemma2": transformers.Gemma2Config(**DECODER, query_pre_attn_scalar=8, sliding_window=7),
-    "gemma3": transformers.Gemma3TextConfig(**DECODER, query_pre_attn_scalar=8, sliding_window=7),
-}
 CONFIG = """
 [model]
 pretrained = "{folder}"
@@ -72,8 +70,8 @@ steps = 10
 directory = "{out}"
 """
 NAMES = ["O", "B-X", "I-X", "B-Y", "I-Y"]
-CLASSES = {"classification": transformers.AutoModelForSequenceClassification, "regression": transformers.AutoModelForSequenceClassification,
-           "tokens": transformers.AutoModelForTokenClassification, "choice": transformers.AutoModelForMultipleChoice}
+CLASSES = dict(zip(HEADS, (transformers.AutoModelForSequenceClassification, transformers.AutoModelForSequenceClassification,
+                           transformers.AutoModelForTokenClassification, transformers.AutoModelForMultipleChoice)))
 COUNT = 40
 
 
@@ -229,12 +227,7 @@ def check(tools, name, head, samples):
     return good
 
 
-def main():
-    parser = argparse.ArgumentParser(description="Heads against transformers.")
-    parser.add_argument("tools", type=lambda name: pathlib.Path(name).resolve())
-    parser.add_argument("families", nargs="*")
-    parser.add_argument("--head", choices=CLASSES)
-    arguments = parser.parse_args()
+def main(arguments):
     torch.set_num_threads(1)
     bad = 0
     for head in [arguments.head] if arguments.head else CLASSES:
@@ -250,4 +243,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(ARGUMENTS)

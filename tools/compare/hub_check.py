@@ -6,21 +6,31 @@
 A directory is that of an encoder, of which hidden states and pooler are compared. Needs PyTorch, transformers,
 safetensors. Prints a line for each model; exit status 1 when one is too far off.
 """
+import argparse
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-import numpy
-import torch
-import transformers
-from safetensors import safe_open
+from needs import needs, tools_folder
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tools", type=tools_folder)
+    parser.add_argument("names", nargs="*")
+    ARGUMENTS = parser.parse_args()
+    needs("numpy", "torch", "transformers", "safetensors")
+
+import numpy  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from safetensors import safe_open  # noqa: E402
+
+import hub_models  # noqa: E402
 
 transformers.utils.logging.disable_progress_bar()
 transformers.utils.logging.set_verbosity_error()
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import hub_models  # noqa: E402
 
 TOKENS = 24
 
@@ -223,6 +233,10 @@ def check_gradients(tools, model, folder, work):
     return (apart / whole) ** 0.5
 
 
+def show_progress(name, what):
+    print(f"{name}: {what}", file=sys.stderr, flush=True)
+
+
 def check(tools, name):
     with tempfile.TemporaryDirectory() as place:
         work = pathlib.Path(place)
@@ -231,10 +245,13 @@ def check(tools, name):
         model.save_pretrained(folder)
         error = check_logits(tools, model, folder, work)
         rounding = check_bf16(tools, name, model, folder, work)
+        show_progress(name, "logits are compared")
         export = check_export(tools, model, folder, work)
         greedy = check_greedy(tools, hub_models.make(name), folder)
+        show_progress(name, "exported files and greedy text are compared")
         # A new one: positions that are scaled "dynamic" depend on what the model has seen before.
         gradients = check_gradients(tools, hub_models.make(name), folder, work)
+        show_progress(name, "gradients are compared")
         training = check_training(tools, hub_models.make(name), folder, work)
     good = error < 1e-5 and rounding < 1.5 and export is None and greedy
     good = good and gradients < 1e-5 and training[0] < 1e-4 and training[1] < 1e-3
@@ -261,13 +278,12 @@ def check_encoder(tools, folder):
     return good
 
 
-def main():
-    tools = pathlib.Path(sys.argv[1]).resolve()
+def main(arguments):
     torch.set_num_threads(1)
     bad = 0
-    for name in sys.argv[2:] or hub_models.MODELS:
+    for name in arguments.names or hub_models.MODELS:
         try:
-            bad += not (check(tools, name) if name in hub_models.MODELS else check_encoder(tools, name))
+            bad += not (check if name in hub_models.MODELS else check_encoder)(arguments.tools, name)
         except Exception as error:  # the others are still of interest
             print(f"BAD {name:20} {type(error).__name__}: {str(error)[:600]}", flush=True)
             bad += 1
@@ -275,4 +291,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(ARGUMENTS)

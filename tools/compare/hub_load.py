@@ -14,6 +14,9 @@ import subprocess
 import sys
 import time
 
+from machine import print_header
+from needs import needs, tools_folder
+
 CONFIG = """
 [model]
 {model}
@@ -77,18 +80,22 @@ def run(*command):
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     if sys.argv[1:2] == ["--make"]:
         return make(pathlib.Path(sys.argv[2]))
-    parser.add_argument("tools", type=pathlib.Path)
+    parser.add_argument("tools", type=tools_folder)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()
-    folder, tools = arguments.folder.resolve(), arguments.tools.resolve()
+    folder, tools = arguments.folder.resolve(), arguments.tools
     model, out = folder / "model", folder / "out"
-    folder.mkdir(exist_ok=True)
+    print_header(tools / "l2l-bench")
     if not model.exists():  # in a process of its own: a child's peak begins with its parent's
-        subprocess.run([sys.executable, __file__, "--make", model], check=True)
+        needs("torch", "transformers")
+        folder.mkdir(exist_ok=True)
+        if subprocess.run([sys.executable, __file__, "--make", model], check=False).returncode:
+            shutil.rmtree(model, ignore_errors=True)
+            sys.exit("hub_load.py: the model was not made")
     (folder / "data.bin").write_bytes(bytes(2000))
     for name, text in (("load", f'pretrained = "{model}"'), ("random", RANDOM)):
         (folder / f"{name}.toml").write_text(CONFIG.format(model=text, data=folder / "data.bin"))

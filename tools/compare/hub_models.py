@@ -54,6 +54,24 @@ MODELS = {
                          "sliding_attention": dict(rope_type="default", rope_theta=500.0)}), t.Gemma3ForCausalLM),
 }
 
+SIZES = dict(vocab_size=300, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+             max_position_embeddings=66, num_labels=3, pad_token_id=0)
+DECODER = dict(SIZES, num_key_value_heads=2, head_dim=8)
+# Of each family one config without dropout, for models with a head of any kind.
+FAMILIES = {
+    "gpt2": t.GPT2Config(vocab_size=300, n_embd=32, n_layer=2, n_head=4, n_positions=64, num_labels=3, pad_token_id=0,
+                         resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, summary_first_dropout=0),
+    "bert": t.BertConfig(**SIZES, hidden_dropout_prob=0, attention_probs_dropout_prob=0),
+    "roberta": t.RobertaConfig(**dict(SIZES, pad_token_id=1), type_vocab_size=1, hidden_dropout_prob=0,
+                               attention_probs_dropout_prob=0),
+    "llama": t.LlamaConfig(**DECODER),
+    "mistral": t.MistralConfig(**DECODER, sliding_window=7),
+    "qwen2": t.Qwen2Config(**SIZES, num_key_value_heads=2),
+    "qwen3": t.Qwen3Config(**DECODER),
+    "gemma2": t.Gemma2Config(**DECODER, query_pre_attn_scalar=8, sliding_window=7),
+    "gemma3": t.Gemma3TextConfig(**DECODER, query_pre_attn_scalar=8, sliding_window=7),
+}
+
 
 def make(name, dtype=torch.float32, **more):
     """A model in evaluation mode, with weights large enough that every feature shows in its logits."""

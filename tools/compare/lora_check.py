@@ -6,6 +6,7 @@ adapter directory, the adapters that come back, and the merged model.
 
 Needs PyTorch, transformers and peft. Prints a line for each; exit status 1 when one is too far off.
 """
+import argparse
 import json
 import os
 import pathlib
@@ -14,12 +15,21 @@ import subprocess
 import sys
 import tempfile
 
-import peft
-import torch
-import transformers
-from safetensors.torch import load_file
+from needs import needs, tools_folder
 
-from head_check import FAMILIES
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tools", type=tools_folder)
+    parser.add_argument("families", nargs="*")
+    ARGUMENTS = parser.parse_args()
+    needs("torch", "transformers", "peft", "safetensors")
+
+import peft  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
+
+from hub_models import FAMILIES  # noqa: E402
 
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
@@ -148,13 +158,12 @@ def check(tools, name):
     return good
 
 
-def main():
-    tools = pathlib.Path(sys.argv[1]).resolve()
+def main(arguments):
     torch.set_num_threads(1)
     bad = 0
-    for name in sys.argv[2:] or ADAPTERS:
+    for name in arguments.families or ADAPTERS:
         try:
-            bad += not check(tools, name)
+            bad += not check(arguments.tools, name)
         except Exception as error:  # the others are still of interest
             print(f"BAD {name:8} {type(error).__name__}: {str(error)[:600]}", flush=True)
             bad += 1
@@ -162,4 +171,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(ARGUMENTS)

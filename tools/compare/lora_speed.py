@@ -13,6 +13,9 @@ import statistics
 import subprocess
 import tempfile
 
+from machine import print_header
+from needs import tools_folder
+
 CONFIG = """
 [model]
 architecture = "llama"
@@ -67,14 +70,15 @@ def run(tools, folder, settings, policy, adapters):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("tools", type=pathlib.Path)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tools", type=tools_folder)
     parser.add_argument("--layers", type=int, default=16)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--policies", nargs="+", default=["full", "none"])
     settings = parser.parse_args()
-    tools = settings.tools.resolve()
+    tools = settings.tools
+    print_header(tools / "l2l-train")
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
         (folder / "text").write_bytes(bytes(97 + (i * i // 7) % 26 for i in range(200_000)))

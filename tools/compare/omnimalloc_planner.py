@@ -17,9 +17,22 @@ import pathlib
 import subprocess
 import time
 
-import omnimalloc
-from omnimalloc import allocators as theirs
-from omnimalloc.benchmark.sources import sync_patterns
+from machine import print_header
+from needs import needs, tools_folder
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tools", type=tools_folder)
+    parser.add_argument("files", type=pathlib.Path, nargs="*")
+    parser.add_argument("--generate", type=pathlib.Path, metavar="FOLDER")
+    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--threads", type=int, default=2)
+    ARGUMENTS = parser.parse_args()
+    needs("omnimalloc")
+
+import omnimalloc  # noqa: E402
+from omnimalloc import allocators as theirs  # noqa: E402
+from omnimalloc.benchmark.sources import sync_patterns  # noqa: E402
 
 GENERATED = ((512, 4), (2048, 8))  # buffers, streams
 SEED = 1
@@ -76,16 +89,9 @@ def ours(tools, file, seconds, threads):
     return json.loads(output)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tools", type=pathlib.Path)
-    parser.add_argument("files", type=pathlib.Path, nargs="*")
-    parser.add_argument("--generate", type=pathlib.Path, metavar="FOLDER")
-    parser.add_argument("--seconds", type=float, default=8)
-    parser.add_argument("--threads", type=int, default=2)
-    arguments = parser.parse_args()
+def main(arguments):
     omnimalloc.set_max_threads(arguments.threads)
-    print(f"omnimalloc {omnimalloc.__version__}")
+    print_header(arguments.tools / "l2l-plan", "omnimalloc")
     print("| problem | buffers | l2l-plan | seconds | omnimalloc | seconds | its best |")
     print("|---|---|---|---|---|---|---|")
     generated = generate(arguments.generate) if arguments.generate else ()
@@ -97,4 +103,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(ARGUMENTS)

@@ -15,7 +15,11 @@ import random
 import statistics
 import struct
 import subprocess
+import sys
 import tempfile
+
+from machine import print_header
+from needs import tools_folder
 
 CONFIG = """
 [model]
@@ -51,9 +55,10 @@ def write(path, lengths):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tools", type=pathlib.Path)
+    parser.add_argument("tools", type=tools_folder)
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
+    print_header(arguments.tools / "l2l-train")
     with tempfile.TemporaryDirectory() as temporary:
         work = pathlib.Path(temporary)
         (work / "run.toml").write_text(CONFIG)
@@ -67,10 +72,12 @@ def main():
         def step_times(data, samples, buckets=8):
             metrics = work / "metrics.jsonl"
             metrics.unlink(missing_ok=True)
-            subprocess.run([str(arguments.tools.resolve() / "l2l-train"), str(work / "run.toml"), "--quiet", "--set", f"data.train=['{work / data}']",
+            subprocess.run([str(arguments.tools / "l2l-train"), str(work / "run.toml"), "--quiet", "--set", f"data.train=['{work / data}']",
                             "--set", f"data.samples={samples}", "--set", f"data.buckets={buckets}", "--metrics", str(metrics)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=work,
                            env={**os.environ, "XDG_CACHE_HOME": str(work / "cache")})
-            return [json.loads(line)["step_ms"] for line in metrics.read_text().splitlines()[1:] if '"step_ms"' in line]
+            times = [json.loads(line)["step_ms"] for line in metrics.read_text().splitlines()[1:] if '"step_ms"' in line]
+            print(f"{data} lengths, {samples}, {buckets} buckets: {min(times):.1f} ms", file=sys.stderr, flush=True)
+            return times
 
         ratios = {"packed, mixed lengths, over documents that fill a sequence": [], "packed, mixed lengths, over a stream": [],
                   "padded, several lengths, over one": []}

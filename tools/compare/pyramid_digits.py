@@ -14,13 +14,29 @@ import pathlib
 import subprocess
 import tempfile
 
-import numpy as np
-import torch
-import torch.nn.functional as F
-from safetensors.torch import load_file
-from sklearn.datasets import load_digits
+from needs import needs, tools_folder
 
-from pyramid_model import published
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tools", type=tools_folder, help="folder of l2l-train")
+    for name, value in (("steps", 200), ("batch", 32), ("seeds", 3)):
+        parser.add_argument(f"--{name}", type=int, default=value, help=f"default {value}")
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=["none", "float", "fixed"], help="default none,float,fixed")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    ARGUMENTS = arguments()
+    needs("numpy", "torch", "safetensors", "sklearn")
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
+from sklearn.datasets import load_digits  # noqa: E402
+
+from pyramid_model import published  # noqa: E402
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 HELD_OUT, RATE, DECAY, SHARE = 359, 2e-3, 0.01, 0.1  # of weights, and of a step in running statistics
@@ -52,15 +68,6 @@ seed = {seed}
 """
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tools", type=pathlib.Path, help="folder of l2l-train")
-    for name, value in (("steps", 200), ("batch", 32), ("seeds", 3)):
-        parser.add_argument(f"--{name}", type=int, default=value, help=f"default {value}")
-    parser.add_argument("--kinds", type=lambda text: text.split(","), default=["none", "float", "fixed"], help="default none,float,fixed")
-    return parser.parse_args()
-
-
 def write_digits(folder):
     """(images [n][32][32][3] of bytes, classes) to train on, and held out."""
     digits = load_digits()
@@ -76,7 +83,7 @@ def run_l2l(a, folder, kind, seed, steps):
     """Losses of all steps, share of held-out digits that are right, and the checkpoint."""
     config, metrics = folder / "run.toml", folder / f"{kind}-{steps}.jsonl"
     config.write_text(CONFIG.format(kind=kind, batch=a.batch, rate=RATE, decay=DECAY, seed=seed, steps=steps))
-    out = subprocess.run([a.tools.resolve() / "l2l-train", config.name, "--quiet", "--metrics", metrics.name], cwd=folder, check=True,
+    out = subprocess.run([a.tools / "l2l-train", config.name, "--quiet", "--metrics", metrics.name], cwd=folder, check=True,
                          stdout=subprocess.PIPE, text=True).stdout
     lines = [json.loads(line) for line in metrics.read_text().splitlines()] if steps > 0 else []
     losses = [line["loss"] for line in lines if "step_ms" in line]
@@ -115,8 +122,7 @@ def run_pytorch(a, weights, train, test):
     return losses, right.double().mean().item()
 
 
-def main():
-    a = arguments()
+def main(a):
     print("| seed | side | loss of step 1 | largest relative difference over 10 steps | mean loss of the last 20 steps | right of "
           f"{HELD_OUT} |\n|---|---|---|---|---|---|")
     for seed in range(1, a.seeds + 1):
@@ -135,4 +141,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(ARGUMENTS)

@@ -27,7 +27,8 @@ class Block:
 @dataclasses.dataclass(frozen=True)
 class RevBiFPN:
     """The settings of include/l2l/revbifpn.h; by default those of S0. batch_norm(p, x, key, epsilon): of a channel each;
-    in_stream(x): how a stream keeps the image, and what is added to it."""
+    in_stream(x): how a stream keeps the image, and what is added to it; memory_format: of streams and of kernels, of which the
+    contiguous ones are [out, in x height x width], as PyTorch keeps them."""
     channels: tuple = (48, 64, 80, 160)
     kernels: tuple = (3, 5, 5, 5)
     widened: tuple = (0, 0, 0, 2)
@@ -44,6 +45,7 @@ class RevBiFPN:
     classes: int = 1000
     batch_norm: object = batch_norm
     in_stream: object = lambda x: x
+    memory_format: object = torch.channels_last
 
     @functools.cached_property
     def layers(self):
@@ -115,7 +117,10 @@ class RevBiFPN:
 
     def convolution(self, p, x, key, kernel=1, stride=1, groups=1):
         w = p[f"{key}.weight"]
-        w = w.reshape(w.shape[0], kernel, kernel, x.shape[1] // groups).permute(0, 3, 1, 2)
+        if self.memory_format == torch.channels_last:
+            w = w.reshape(w.shape[0], kernel, kernel, x.shape[1] // groups).permute(0, 3, 1, 2)
+        else:
+            w = w.reshape(w.shape[0], x.shape[1] // groups, kernel, kernel)
         return self.batch_norm(p, F.conv2d(x, w, stride=stride, padding=kernel // 2, groups=groups), f"{key}.norm", 1e-3)
 
     def mbconv(self, p, x, layer, block):
@@ -135,7 +140,7 @@ class RevBiFPN:
         x = torch.cat([x] * (channels // colors) + [x[..., :channels % colors]], 3)
         x = x.reshape(n, height // 4, 4, width // 4, 4, channels).permute(0, 2, 4, 5, 1, 3)
         x = x.reshape(n, 16 * channels, height // 4, width // 4)
-        return self.in_stream(x.contiguous(memory_format=torch.channels_last))
+        return self.in_stream(x.contiguous(memory_format=self.memory_format))
 
     def round(self, p, layer, *pyramid):
         """Layer `layer`, from the scales before it to those after it."""

@@ -17,6 +17,7 @@ The table gives medians over the rounds and the range of L2L's ratio. Attention 
 """
 import argparse
 import dataclasses
+import itertools
 import json
 import os
 import statistics
@@ -24,6 +25,8 @@ import sys
 import tempfile
 import time
 
+from machine import print_header
+from needs import needs, tools_folder
 from shapes import SHAPES, run_json, run_l2l
 
 L2L_SIDES = ("relay", "resident")
@@ -33,7 +36,7 @@ WARM_UP = 2  # steps of PyTorch's that are not counted: torch.compile may compil
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tools", help="folder of l2l-bench")
+    parser.add_argument("tools", type=tools_folder, help="folder of l2l-bench")
     parser.add_argument("--shape", choices=SHAPES, default="llama-7b")
     parser.add_argument("--sides", default=",".join(L2L_SIDES + PYTORCH_SIDES))
     for name in ("layers", "micro-batch", "micro-batches"):
@@ -142,14 +145,22 @@ def row(a, side, rounds, own):
     return text + f"  L2L relay / it {statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})"
 
 
+def device_of(results):
+    """As L2L names it."""
+    return next((result["device"] for result in itertools.chain(*results.values()) if "device" in result), "device unknown")
+
+
 def main():
     a = arguments()
     if a.side:
         return train_pytorch(a)
+    rivals = ["torch"] if set(a.sides) & set(PYTORCH_SIDES) else []
+    needs(*rivals)
+    print_header(a.tools / "l2l-bench", *rivals, json=a.json)
     results = compare(a)
     if a.json:
         return print(json.dumps({"shape": dataclasses.asdict(a.model), "results": results}))
-    print(f"{a.shape}: {a.model.parameters() / 1e9:.2f}e9 parameters, {a.model.tokens():,} tokens per step, bf16")
+    print(f"{a.shape}: {a.model.parameters() / 1e9:.2f}e9 parameters, {a.model.tokens():,} tokens per step, bf16, {device_of(results)}")
     for side, rounds in results.items():
         print(row(a, side, rounds, results.get("relay", [{"error": "not run"}])))
 

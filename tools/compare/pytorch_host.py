@@ -3,7 +3,7 @@
 
   python3 tools/compare/pytorch_host.py build-release/tools [--families gpt2,llama] [--shapes 6x512x256,12x768x1024]
       [--vocabulary N] [--micro-batch N] [--micro-batches N] [--precisions fp32,bf16,fp16] [--policies full,none]
-      [--sides checkpointed,plain,compiled] [--threads N] [--steps N] [--rounds N] [--json]
+      [--sides checkpointed,plain,compiled] [--mkl-any-vendor] [--threads N] [--steps N] [--rounds N] [--json]
 
 A shape is LAYERSxHIDDENxSEQUENCE, with heads of 64. Sides of PyTorch:
   plain          fused attention, fused AdamW, everything kept for the backward pass
@@ -14,26 +14,36 @@ bf16 and fp16 are PyTorch's autocast, fp16 with a gradient scaler; L2L's fp16 on
 arithmetic fp32. L2L: the relay, with its defaults but for the policy. A round runs each side once in a process of its own; each reports
 the median of its steps, warm-up left out, and the peak of its process. The table gives medians over the rounds, and the
 range of the ratios over them. Needs PyTorch (CPU).
+
+MKL, which PyTorch's wheels have for fp32 products, takes AVX-512 on Intel's processors only. --mkl-any-vendor preloads a
+library, for PyTorch's sides, that tells it that this is one: where MKL then takes it, an fp32 product takes about half as long.
 """
 import argparse
 import contextlib
 import itertools
 import json
 import os
+import pathlib
+import shlex
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
+from machine import print_header, processor
+from needs import fail, needs, tools_folder
 from shapes import Shape, run_json, run_l2l
 
 SIDES = ("checkpointed", "plain", "compiled")
 WARM_UP = 2  # steps of PyTorch's that are not counted: torch.compile may compile again in the second
 MIB = 2**20
+MKL_ANY_VENDOR = "int mkl_serv_intel_cpu_true(void) { return 1; }\n"  # what MKL asks, in C
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tools", help="folder of l2l-bench")
+    parser.add_argument("tools", type=tools_folder, help="folder of l2l-bench")
     for name, value, known in (("families", "gpt2", ("gpt2", "llama")), ("precisions", "bf16", ("fp32", "bf16", "fp16")),
                                ("policies", "full", ("full", "none", "auto")), ("sides", ",".join(SIDES), SIDES)):
         parser.add_argument(f"--{name}", type=some_of(known), default=value, help=f"of {', '.join(known)}; default {value}")
@@ -42,6 +52,8 @@ def arguments():
     for name, value in (("vocabulary", 256), ("micro-batch", 4), ("micro-batches", 4), ("threads", os.cpu_count()), ("steps", 5),
                         ("rounds", 3)):
         parser.add_argument(f"--{name}", type=int, default=value, help=f"default {value}")
+    parser.add_argument("--mkl-any-vendor", action="store_true",
+                        help="let PyTorch's MKL use AVX-512 on other processors than Intel's: its best setting there (needs a C compiler)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -97,21 +109,41 @@ def train_pytorch(a):
     print(json.dumps({"step_ms": 1e3 * statistics.median(seconds[WARM_UP:]), "host_bytes": peak_bytes()}))
 
 
+def build_preload(folder):
+    """The library of --mkl-any-vendor."""
+    library = pathlib.Path(folder, "mkl_any_vendor.so")
+    command = [*shlex.split(os.environ.get("CC", "cc")), "-shared", "-fPIC", "-x", "c", "-", "-o", library]
+    try:
+        done = subprocess.run(command, input=MKL_ANY_VENDOR, capture_output=True, text=True, check=False)
+    except OSError as error:
+        fail(f"--mkl-any-vendor needs a C compiler: {command[0]}: {error.strerror}")
+    if done.returncode:
+        fail(f"--mkl-any-vendor: {command[0]}: {done.stderr.strip()}")
+    return library
+
+
 def run_pytorch(a, side, family, shape, precision):
     words = {"--side": side, "--families": family, "--shapes": "x".join(map(str, shape)), "--precisions": precision}
-    return run_json([sys.executable, __file__, *sys.argv[1:], *itertools.chain(*words.items())])
+    preload = ":".join(str(each) for each in (a.preload, os.environ.get("LD_PRELOAD")) if each)
+    return run_json([sys.executable, __file__, *sys.argv[1:], *itertools.chain(*words.items())], env={**os.environ, "LD_PRELOAD": preload})
 
 
 def compare(a, family, shape, precision):
     """{side: [result per round]}; L2L's sides are the policies."""
     results = {side: [] for side in a.policies + a.sides}
-    for _ in range(a.rounds):
+
+    def add(side, number, result):
+        results[side].append(result)
+        print(f"{family} {'x'.join(map(str, shape))}, {precision}, {side}, round {number + 1} of {a.rounds}: "
+              f"{result.get('error') or format(result['step_ms'], ',.1f') + ' ms'}", file=sys.stderr, flush=True)
+
+    for number in range(a.rounds):
         for policy in a.policies:
             extra = {"device.kind": '"host"', "device.threads": a.threads, "eps.threads": a.threads,
                      "precision.compute": f'"{precision}"', "recompute.policy": f'"{policy}"', "transfer.stash": '"auto"'}
-            results[policy].append(run_l2l(a.tools, shape_of(a, family, *shape), steps=a.steps, extra=extra))
+            add(policy, number, run_l2l(a.tools, shape_of(a, family, *shape), steps=a.steps, extra=extra))
         for side in a.sides:
-            results[side].append(run_pytorch(a, side, family, shape, precision))
+            add(side, number, run_pytorch(a, side, family, shape, precision))
     return results
 
 
@@ -127,17 +159,34 @@ def cell(a, shape, rounds, own=None):
     return text + f": {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
 
 
+def note_of_mkl(a):
+    if a.mkl_any_vendor:
+        return "PyTorch's sides: MKL for any vendor (--mkl-any-vendor)"
+    if processor("vendor_id") == "AuthenticAMD":
+        return ("PyTorch's sides: MKL as it comes, on AMD's processors without AVX-512 in fp32; --mkl-any-vendor is PyTorch's best "
+                "setting here")
+    return "PyTorch's sides: MKL as it comes"
+
+
 def main():
     a = arguments()
     if a.side:
         return train_pytorch(a)
+    needs("torch")
+    with tempfile.TemporaryDirectory() as folder:
+        a.preload = build_preload(folder) if a.mkl_any_vendor else None
+        print_header(a.tools / "l2l-bench", "torch", json=a.json)
+        print(note_of_mkl(a), file=sys.stderr if a.json else sys.stdout, flush=True)
+        measure(a)
+
+
+def measure(a):
     cases = list(itertools.product(a.families, a.shapes, a.precisions))
     if a.json:
-        return print(json.dumps([{"family": family, "shape": shape, "precision": precision,
+        return print(json.dumps([{"family": family, "shape": shape, "precision": precision, "mkl_any_vendor": a.mkl_any_vendor,
                                   "results": compare(a, family, shape, precision)} for family, shape, precision in cases]))
-    import torch
-    print(f"PyTorch {torch.__version__}, {a.threads} threads, {a.micro_batches} x {a.micro_batch} sequences per step, vocabulary "
-          f"{a.vocabulary}\nTokens per second (peak MiB of the process): L2L over it (range over {a.rounds} rounds)\n")
+    print(f"{a.threads} threads, {a.micro_batches} x {a.micro_batch} sequences per step, vocabulary {a.vocabulary}\n"
+          f"Tokens per second (peak MiB of the process): L2L over it (range over {a.rounds} rounds)\n")
     print(f"| model | L2L | {' | '.join(a.sides)} |\n|{'---|' * (2 + len(a.sides))}")
     for family, shape, precision in cases:
         results, model = compare(a, family, shape, precision), shape_of(a, family, *shape)

@@ -10,9 +10,13 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import tempfile
+
+from machine import print_header
+from needs import fail
 
 CONFIG = """
 [model]
@@ -54,6 +58,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     chosen = parser.parse_args()
     train = (chosen.build / "tools/l2l-train").resolve()
+    if not shutil.which("mpirun"):
+        fail("needs mpirun, of Open MPI")
+    print_header(train)
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
         (folder / "text").write_text("the quick brown fox jumps over the lazy dog. " * 2000)

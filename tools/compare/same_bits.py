@@ -6,11 +6,14 @@ recomputation, placement) are trained by both, and loss, weights_hash and device
 
 Both must be made for the same instruction set, on this machine. Exit status 1 where a config differs or fails.
 """
+import argparse
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
+
+from needs import tools_folder
 
 BASE = {
     "model": {"architecture": "gpt2", "layers": 3, "hidden": 64, "heads": 4, "sequence": 48, "dropout": 0.1},
@@ -66,7 +69,7 @@ def toml(changes, text):
 
 
 def train(tools, config):
-    run = subprocess.run([tools.resolve() / "l2l-train", config, "--quiet"], cwd=config.parent, capture_output=True,
+    run = subprocess.run([tools / "l2l-train", config, "--quiet"], cwd=config.parent, capture_output=True,
                          text=True)
     if run.returncode != 0:
         return "failed: " + run.stderr.strip().splitlines()[-1]
@@ -77,16 +80,17 @@ def train(tools, config):
 
 
 def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    before, after = map(pathlib.Path, sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("before", type=tools_folder)
+    parser.add_argument("after", type=tools_folder)
+    both = parser.parse_args()
     different = 0
     with tempfile.TemporaryDirectory() as folder:
         text, config = pathlib.Path(folder) / "text", pathlib.Path(folder) / "config.toml"
         text.write_text(" ".join(WORDS[i * i * 7 % 61 % len(WORDS)] for i in range(4000)))
         for name, changes in CONFIGS.items():
             config.write_text(toml(changes, str(text)))
-            results = [train(tools, config) for tools in (before, after)]
+            results = [train(tools, config) for tools in (both.before, both.after)]
             same = results[0] == results[1] and not isinstance(results[0], str)
             different += not same
             print(f"{'same' if same else 'DIFFERENT'}  {name}: {results[0] if same else results}")

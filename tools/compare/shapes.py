@@ -67,12 +67,13 @@ def config_of(shape, execution, extra):
 
 
 def run_json(command, seconds=None, **options):
-    """The JSON object that is the command's last line, or {"error": the last line of its messages}."""
+    """The JSON object that is the command's last line, or {"error": the last line of its messages}, with "timed_out" where
+    `seconds` were too few."""
     try:
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=seconds,
                               **options)
     except subprocess.TimeoutExpired:
-        return {"error": f"took longer than {seconds:.0f} s"}
+        return {"error": f"took longer than {seconds:.0f} s", "timed_out": True}
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]}
     return json.loads(done.stdout.splitlines()[-1])

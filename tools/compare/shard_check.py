@@ -7,6 +7,7 @@ Compared are the hashes of the training data that checkpoints hold (docs/data.md
 apart, of ids and documents. Writers and readers: megatron-core's IndexedDatasetBuilder and IndexedDataset; NumPy's save and
 load; ndarray.tofile as nanoGPT's prepare.py uses it; llm.c's header as its dev/data/data_common.py writes it.
 """
+import argparse
 import json
 import os
 import pathlib
@@ -15,8 +16,16 @@ import sys
 import tempfile
 import warnings
 
-import numpy
-import xxhash
+from needs import needs, tools_folder
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tools", type=tools_folder)
+    TOOLS = parser.parse_args().tools
+    needs("numpy", "xxhash", "megatron", "torch")
+
+import numpy  # noqa: E402
+import xxhash  # noqa: E402
 
 warnings.filterwarnings("ignore")
 from megatron.core.datasets.indexed_dataset import IndexedDataset, IndexedDatasetBuilder  # noqa: E402
@@ -66,8 +75,7 @@ def trained_hash(tools, work, data, format, samples="stream", vocabulary=70000):
     return int(json.loads((newest / "manifest.json").read_text())["data_hash"], 16)
 
 
-def main():
-    tools = pathlib.Path(sys.argv[1]).resolve()
+def main(tools):
     random = numpy.random.default_rng(5)
     lengths = random.integers(1, 200, 300)
     results = []
@@ -114,4 +122,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(TOOLS)

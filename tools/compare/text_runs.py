@@ -15,6 +15,9 @@ import statistics
 import subprocess
 import sys
 
+from machine import print_header
+from needs import tools_folder
+
 LICENCES = pathlib.Path("/usr/share/common-licenses")
 
 # The end of a config: where a run takes place, and how long it is.
@@ -32,7 +35,7 @@ seed = {seed}
 
 
 def add_arguments(parser, folder, steps):
-    parser.add_argument("tools", type=pathlib.Path, help="folder of l2l-train")
+    parser.add_argument("tools", type=tools_folder, help="folder of l2l-train")
     parser.add_argument("files", nargs="*", type=pathlib.Path)
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--steps", type=int, default=steps)
@@ -73,7 +76,7 @@ def train(a, name, config):
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir()
     (run / "run.toml").write_text(config)
-    done = subprocess.run([a.tools.resolve() / "l2l-train", "run.toml", "--quiet", "--metrics", "metrics.jsonl"], cwd=run,
+    done = subprocess.run([a.tools / "l2l-train", "run.toml", "--quiet", "--metrics", "metrics.jsonl"], cwd=run,
                           capture_output=True, text=True, check=False)
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]}
@@ -106,7 +109,8 @@ def result_of(a, name, config, text):
 
 
 def run_all(a, variants, name_of, config_of):
-    """{variant: {seed: result}}. Ends the program when a run fails."""
+    """{variant: {seed: result}}, behind the header of the table. Ends the program when a run fails."""
+    print_header(a.tools / "l2l-train", json=a.json)
     a.folder.mkdir(parents=True, exist_ok=True)
     text = write_text(a.files, a.folder / "data")
     runs = {variant: {} for variant in variants}
