@@ -31,15 +31,14 @@ struct Missing : Error {
   throw CorruptFile(path.string(), reason);
 }
 
-// What is missing or cannot be read from its disk is damaged; all else may be sound, only not for this process, or not
-// now.
+// A file may be sound that this process may not open, or not now; any other error is damage.
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what, int error) {
   std::string reason = what + ": " + std::strerror(error);
-  for (const int damage : {ENOENT, ENOTDIR, ELOOP, EIO}) {
-    if (error == damage) refuse(path, reason);
-  }
   if (error == EMFILE) reason += "; raise the limit (ulimit -n)";
-  throw BadInput(path.string() + ": " + reason, of_file(path.string()));
+  for (const int of_process : {EACCES, EPERM, EMFILE, ENFILE, ENOMEM, EAGAIN, ETIMEDOUT}) {
+    if (error == of_process) throw BadInput(path.string() + ": " + reason, of_file(path.string()));
+  }
+  refuse(path, reason);
 }
 
 // False when there is nothing of this name.

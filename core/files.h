@@ -35,7 +35,7 @@ class OutputFile {
 };
 
 // A regular file, read at offsets. Immutable. Every function throws CorruptFile naming the file and the reason;
-// BadInput where the file may be sound, but this process may not open or read it, or cannot for now.
+// BadInput where the file may be sound, but this process may not open it, or not now.
 class InputFile {
  public:
   explicit InputFile(const std::filesystem::path& path);

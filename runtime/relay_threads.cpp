@@ -32,8 +32,13 @@ void RelayThreads::serve(int device) {
     }
     if (function_ == nullptr) return;
     perform(device);
-    end_.arrive_and_wait();
+    wait_for_others();
   }
+}
+
+void RelayThreads::wait_for_others() {
+  const ActivitySpan span(Doing::rests, "the wait for the other devices");
+  end_.arrive_and_wait();
 }
 
 void RelayThreads::perform(int device) {

@@ -26,7 +26,7 @@ class RelayThreads {
     function_ = [](const void* context, int device) { (*static_cast<const Call*>(context))(device); };
     begin_.arrive_and_wait();
     perform(0);
-    end_.arrive_and_wait();
+    wait_for_others();
     failure_.rethrow();
   }
 
@@ -34,6 +34,7 @@ class RelayThreads {
   void join();
   void serve(int device);
   void perform(int device);
+  void wait_for_others();
 
   Failure& failure_;
   // The call; without a function the threads end. Written by run()'s thread while the others wait for `begin_`.

@@ -39,7 +39,7 @@ void Trainer::Implementation::take_kernels(const std::filesystem::path& folder) 
     std::string text = runtime::to_text(its);
     try {
       if (ranks.rank() == 0) text = runtime::to_text(eps::read_manifest(folder).state.kernels);
-    } catch (const CorruptFile&) {
+    } catch (const BadInput&) {
     }
     its = runtime::parse_kernel_choices(ranks.from_first(text));
   }

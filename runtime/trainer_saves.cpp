@@ -21,7 +21,10 @@ namespace {
 
 // All ranks load what rank 0 has found.
 std::vector<std::filesystem::path> found_by_first(runtime::Ranks& ranks, const std::filesystem::path& directory) {
-  std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory, /*warn=*/ranks.rank() == 0);
+  std::vector<std::filesystem::path> folders;
+  ranks.together([&] {
+    if (ranks.rank() == 0) folders = eps::find_checkpoints(directory, /*warn=*/true);
+  });
   if (!ranks.several()) return folders;
   std::string found;
   for (const std::filesystem::path& folder : folders) found += folder.string() + "\n";
@@ -59,7 +62,9 @@ void Trainer::Implementation::check_room(eps::DirectoryUse use) const {
   if (checkpoint.directory.empty() || !writes()) return;
   const bool once = checkpoint.every == 0 && checkpoint.minutes == 0;
   const int kept = static_cast<int>(checkpoint.keep) + (checkpoint.best.empty() ? 0 : 1);
-  eps::check_room(checkpoint.directory, {checkpoint_size, once ? 1 : 2, once ? 1 : kept + 1, run.newest.step}, use);
+  eps::CheckpointNeed need{checkpoint_size, once ? 1 : 2, once ? 1 : kept + 1};
+  if (use == eps::DirectoryUse::stay) need.from_step = run.newest.step;  // what a look is before, it does not know
+  eps::check_room(checkpoint.directory, need, use);
 }
 
 // Each rank writes its part of a checkpoint into a folder that the first has made.

@@ -66,15 +66,20 @@ void put_added(ListedTokenizer& listed, const JsonReader& json, const Vocabulary
   }
 }
 
-void put_surrounding(ListedTokenizer& listed, const JsonReader& json) {
+// One token before a text, and one behind it, at most.
+void put_surrounding(ListedTokenizer& listed, const SurroundingTokens& surrounding) {
   listed.says_surrounding = true;
-  if (json.find("post_processor") == nullptr) return;
+  if (!surrounding.before.empty()) listed.before = surrounding.before[0];
+  if (!surrounding.behind.empty()) listed.behind = surrounding.behind[0];
+}
+
+SurroundingTokens read_surrounding(const JsonReader& json) {
+  if (json.find("post_processor") == nullptr) return {};
   const SurroundingTokens surrounding = read_post_processor(json.object("post_processor"));
   if (surrounding.before.size() > 1 || surrounding.behind.size() > 1) {
     json.refuse("post_processor puts several tokens before or behind a text" + std::string(kNotInLists));
   }
-  if (!surrounding.before.empty()) listed.before = surrounding.before[0];
-  if (!surrounding.behind.empty()) listed.behind = surrounding.behind[0];
+  return surrounding;
 }
 
 std::vector<JsonReader> steps_of(const JsonReader& json, const char* field, const char* list) {
@@ -156,7 +161,7 @@ ListedTokenizer list_tokenizer_json(const std::filesystem::path& file) {
   put_added(listed, json, vocabulary);
   if (!listed.bytes) score_by_merges(merges, model.place(), listed);
   if (listed.unknown) listed.tokens[static_cast<std::size_t>(*listed.unknown)].type = ListedType::unknown;
-  put_surrounding(listed, json);
+  put_surrounding(listed, read_surrounding(json));
   return listed;
 }
 
@@ -172,9 +177,10 @@ ListedTokenizer list_vocabulary_and_merges(const std::filesystem::path& vocabula
   if (config.json().boolean_or("add_prefix_space", false)) {
     config.json().refuse(std::string("add_prefix_space is true") + kNotInLists);
   }
-  for (const AddedToken& token : tokens_beside(vocabulary, config)) {
-    put_added(listed, token, config.json().place() + ".added_tokens_decoder");
-  }
+  const std::vector<AddedToken> added = tokens_beside(vocabulary, config);
+  for (const AddedToken& token : added) put_added(listed, token, config.json().place() + ".added_tokens_decoder");
+  const SurroundingTokens surrounding = surrounding_of(vocabulary, added, config);
+  if (!surrounding.before.empty() || !surrounding.behind.empty()) put_surrounding(listed, surrounding);
   const std::string text = read_tokenizer_file(merges_file);
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());

@@ -75,7 +75,21 @@ std::string named_token(const JsonReader& config, const char* key) {
   return config.string_or(key, key == std::string_view("pad_token") ? "" : "<|endoftext|>");
 }
 
-// A GPT-2 puts tokens around a text where its config says so; RoBERTa always does.
+}  // namespace
+
+std::vector<AddedToken> tokens_beside(const Vocabulary& vocabulary, const TokenizerConfig& config) {
+  std::vector<std::string> special;
+  if (is_gpt2(config)) {
+    for (const char* const key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
+      special.push_back(named_token(config.json(), key));
+    }
+  } else {
+    special = {"<s>", "</s>", "<pad>", "<unk>", "<mask>"};
+    if (config.json().find("tokenizer_class") == nullptr) special.push_back("<|endoftext|>");  // may be GPT-2's
+  }
+  return special_and_added(vocabulary, special, config);
+}
+
 SurroundingTokens surrounding_of(const Vocabulary& vocabulary, const std::vector<AddedToken>& added,
                                  const TokenizerConfig& config) {
   SurroundingTokens surrounding;
@@ -94,21 +108,6 @@ SurroundingTokens surrounding_of(const Vocabulary& vocabulary, const std::vector
     surrounding = {{*begin}, {*end}};
   }
   return surrounding;
-}
-
-}  // namespace
-
-std::vector<AddedToken> tokens_beside(const Vocabulary& vocabulary, const TokenizerConfig& config) {
-  std::vector<std::string> special;
-  if (is_gpt2(config)) {
-    for (const char* const key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
-      special.push_back(named_token(config.json(), key));
-    }
-  } else {
-    special = {"<s>", "</s>", "<pad>", "<unk>", "<mask>"};
-    if (config.json().find("tokenizer_class") == nullptr) special.push_back("<|endoftext|>");  // may be GPT-2's
-  }
-  return special_and_added(vocabulary, special, config);
 }
 
 std::unique_ptr<Tokenizer> open_vocabulary_list(const std::filesystem::path& file) {

@@ -28,6 +28,7 @@ DeferredQueue::~DeferredQueue() {
 void DeferredQueue::push(Entry entry) {
   {
     std::unique_lock lock(mutex_);
+    const ActivitySpan span(Doing::rests, "the wait for room for a command");
     changed_.wait(lock, [&] { return pushed_ - executed_ < kCapacity; });
     entries_[pushed_++ % kCapacity] = std::move(entry);
   }
@@ -37,6 +38,7 @@ void DeferredQueue::push(Entry entry) {
 void DeferredQueue::drain() {
   std::unique_lock lock(mutex_);
   const std::uint64_t last = pushed_;
+  const ActivitySpan span(Doing::rests, "the wait for a stream");
   changed_.wait(lock, [&] { return executed_ >= last; });
 }
 

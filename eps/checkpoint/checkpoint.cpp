@@ -96,7 +96,13 @@ std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path&
   std::string defects;
   const std::vector<CheckpointFolder> folders = list_checkpoints(directory);
   for (const CheckpointFolder& folder : folders) {
-    const std::string reason = defect(folder.path);
+    std::string reason;
+    try {
+      reason = defect(folder.path);
+    } catch (const BadInput& unread) {
+      if (complete.empty()) throw;  // it may be the newest that is sound
+      reason = unread.what();
+    }
     if (reason.empty()) {
       complete.push_back(folder.path);
     } else if (complete.empty()) {

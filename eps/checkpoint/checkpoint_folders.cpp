@@ -74,12 +74,22 @@ void or_warn(const char* what, Function function) {
 // next save.
 void discard(const std::filesystem::path& folder) {
   or_warn("an old checkpoint stays", [&] {
-    const std::optional<FileLock> lock = lock_to_remove(folder);
+    std::optional<FileLock> lock = lock_to_remove(folder);
     if (!lock) return;
     const std::filesystem::path hidden = temporary_name(folder);
     move_folder(folder, hidden);
+    lock.reset();  // of a file that is open, NFS keeps something in its folder
     remove_folder(hidden);
   });
+}
+
+// defect(), or why this process cannot read it.
+std::string defect_or_refusal(const std::filesystem::path& folder) {
+  try {
+    return defect(folder);
+  } catch (const BadInput& error) {
+    return error.what();
+  }
 }
 
 [[noreturn]] void refuse_to_replace(const std::filesystem::path& folder) {
@@ -166,7 +176,7 @@ void prune(const std::filesystem::path& directory, const std::filesystem::path& 
     for (const CheckpointFolder& folder : checkpoints_in(directory)) {
       const bool replaced = folder.replaced && complete == folder.step;
       if (kept < keep && !replaced) {
-        const std::string reason = defect(folder.path);
+        const std::string reason = defect_or_refusal(folder.path);
         if (reason.empty()) {
           ++kept;
           complete = folder.step;

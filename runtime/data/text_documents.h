@@ -14,9 +14,7 @@
 
 namespace l2l::runtime {
 
-// The number is part of the name under which tokens are kept (tokenized_files.cpp): a kind gets a new one when it is
-// read in another way.
-enum class TextKind : std::uint8_t { text = 0, jsonl = 1, tsv = 3, csv = 4 };
+enum class TextKind : std::uint8_t { text, jsonl, csv, tsv };
 
 // By the file's name, without an ending of compression: .jsonl or .ndjson, .csv, .tsv; any other is text.
 TextKind text_kind_of(std::filesystem::path file);

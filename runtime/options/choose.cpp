@@ -68,13 +68,12 @@ void set_all(ChosenRun& run, const Options& said) {
 class Output {
  public:
   explicit Output(const fs::path& folder) : folder_(folder), was_there_(fs::exists(folder)) {
-    if (was_there_ && (!fs::is_directory(folder) || !fs::is_empty(folder))) {
-      throw BadInput("--output " + folder.string() +
-                     ": is there already and not empty; name a new folder, or continue "
-                     "its run by l2l-train " +
-                     (folder / "config.toml").string() + " --output " + folder.string() + " --resume " +
-                     (folder / "checkpoints").string());
-    }
+    if (!was_there_ || (fs::is_directory(folder) && fs::is_empty(folder))) return;
+    const fs::path config = folder / "config.toml";
+    throw BadInput("--output " + folder.string() + ": is there already and not empty; name a new folder" +
+                   (fs::exists(config) ? ", or continue its run by l2l-train " + config.string() + " --output " +
+                                             folder.string() + " --resume " + (folder / "checkpoints").string()
+                                       : ", or remove it"));
   }
   ~Output() {
     std::error_code ignored;

@@ -8,6 +8,7 @@
 #include "core/choice_target.h"
 #include "runtime/data/document_encoder.h"
 #include "tests/runtime/test_data.h"
+#include "tests/support/instrumented.h"
 #include "tests/support/refusal.h"
 
 namespace l2l::runtime {
@@ -371,6 +372,7 @@ TEST(DocumentEncoder, MarksLongConversationsAsDecodedPrefixesDo) {
 
 // Decoding all before each turn takes half a minute here.
 TEST(DocumentEncoder, TimeIsProportionalToAConversation) {
+  L2L_NEEDS_TRUE_TIMES();
   const TextSettings settings{
       .kind = TextKind::jsonl, .learn = Learn::assistant, .chat_template = "chatml", .tokenizer = "bytes"};
   const TextDocument document = conversation(10'000, {"the", "th"});

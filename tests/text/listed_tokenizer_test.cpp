@@ -23,6 +23,12 @@ TEST(ListedTokenizer, HasWhatIsBesideAVocabulary) {
   for (const ListedToken& token : listed.tokens) types.push_back(token.type);
   EXPECT_EQ(types, (std::vector<ListedType>{ListedType::normal, ListedType::control, ListedType::normal,
                                             ListedType::normal, ListedType::user_defined, ListedType::control}));
+  EXPECT_FALSE(listed.says_surrounding);
+  configure(R"({"tokenizer_class": "GPT2Tokenizer", "bos_token": "b", "add_bos_token": true})");
+  const ListedTokenizer surrounded = list_tokenizer(folder.path());
+  EXPECT_TRUE(surrounded.says_surrounding);
+  EXPECT_EQ(surrounded.before, std::optional<TokenId>(1));
+  EXPECT_EQ(surrounded.behind, std::nullopt);
   configure(R"({"add_prefix_space": true})");
   const std::string refused = testing::refusal([&] { list_tokenizer(folder.path()); });
   EXPECT_NE(refused.find("add_prefix_space is true, which gguf files cannot say"), std::string::npos) << refused;

@@ -237,12 +237,12 @@ class Ranks(rank_runs.RankRuns):
         self.wait_for("no process is left", lambda: not self.processes())
 
     def test_ranks_that_are_stopped_together_go_on(self):
-        run = self.start(3, settings=["run.steps=1000000", "distributed.timeout=3"])
+        run = self.start(3, settings=["run.steps=1000000", "distributed.timeout=8"])
         self.wait_for_steps()
         ranks = self.processes()
         for rank in ranks.values():
             os.kill(rank, signal.SIGSTOP)
-        time.sleep(4)
+        time.sleep(9)
         for rank in ranks.values():
             time.sleep(0.2)
             os.kill(rank, signal.SIGCONT)
