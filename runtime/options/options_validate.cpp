@@ -281,7 +281,7 @@ void check_best(const Options& options) {
   for (const std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string(name);
   const bool needs_names = head == "tokens" && best == "f1";
   throw BadInput(what + ": model.head = \"" + head + "\" has " + names +
-                 (needs_names ? " here; \"f1\" is of entities, whose tags are all named \"O\", \"B-TYPE\" or "
+                 (needs_names ? "; \"f1\" is of entities, whose tags are all named \"O\", \"B-TYPE\" or "
                                 "\"I-TYPE\" (model.label_names)"
                               : ""));
 }

@@ -21,7 +21,7 @@ constexpr Bytes kBytesPerSavedTensor = 500;
 // Pages of code, libraries and stacks that a run touches after this was written: 0.6 to 2.0 MiB, up to
 // 0.9 MiB apart between copies of one program: the kernel maps what is touched in the pieces that the page cache has of
 // a file (tools/host_memory_check.py).
-constexpr Bytes kBytesTouchedLater = 1024 * kKiB;
+constexpr Bytes kBytesTouchedLater = 1232 * kKiB;
 // What a stream of a host device costs: its queue and the stack of its thread; a thread that serves a device alone,
 // such as the sender of its gradients, costs as much. Measured as growth per further device; those of the first one
 // that every run has are within what is measured of the process.

@@ -511,6 +511,11 @@ class OperatorTest(unittest.TestCase):
             once = ("--set", "checkpoint.directory=disk/run", "--set", "checkpoint.minutes=0")
             self.run_to_end(*once)
             self.run_to_end(*once, "--resume", "disk/run", "--steps", "5", status=2)
+            subprocess.run(["mount", "-o", "remount,size=1400k", disk], check=True)  # for three
+            shutil.rmtree(disk / "run")
+            two = ("--set", "checkpoint.directory=disk/run", "--set", "checkpoint.every=2", "--set", "checkpoint.minutes=0")
+            self.run_to_end(*two, "--steps", "4")
+            self.run_to_end(*two, "--resume", "disk/run", "--steps", "6")
         finally:
             subprocess.run(["umount", disk], check=True)
 
