@@ -4,10 +4,10 @@
 
 namespace l2l {
 
-bool nests_too_deep(std::string_view text) {
+bool nests_too_deep(std::string_view text, int most) {
   // Most rows of data have fewer brackets, which is faster to see.
   const auto count = [&](char bracket) { return std::count(text.begin(), text.end(), bracket); };
-  if (count('{') + count('[') <= kMostJsonNesting) return false;
+  if (count('{') + count('[') <= most) return false;
   int depth = 0;
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -18,12 +18,16 @@ bool nests_too_deep(std::string_view text) {
     } else if (c == '"') {
       quoted = true;
     } else if (c == '{' || c == '[') {
-      if (++depth > kMostJsonNesting) return true;
+      if (++depth > most) return true;
     } else if (c == '}' || c == ']') {
       --depth;
     }
   }
   return false;
+}
+
+std::string why_discarded(std::string_view text, const std::string& otherwise) {
+  return nests_too_deep(text) ? "is nested deeper than " + std::to_string(kMostJsonNesting) + " levels" : otherwise;
 }
 
 nlohmann::json parse_json(std::string_view text) {

@@ -16,8 +16,10 @@ namespace l2l {
 // comparing and printing a value recurse at each level, so that without a limit a file could overflow the stack.
 inline constexpr int kMostJsonNesting = 128;
 
-// Whether `text` has more levels. It need not be JSON.
-bool nests_too_deep(std::string_view text);
+// Whether `text` has more than `most` levels. It need not be JSON.
+bool nests_too_deep(std::string_view text, int most = kMostJsonNesting);
+// Why parse_json() discards `text`: "is nested deeper than 128 levels", or else `otherwise`.
+std::string why_discarded(std::string_view text, const std::string& otherwise);
 
 // A discarded value (is_discarded()) when `text` is not JSON in UTF-8, or nests too deep.
 nlohmann::json parse_json(std::string_view text);

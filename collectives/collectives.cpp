@@ -1,12 +1,12 @@
 #include "collectives/collectives.h"
 
+#include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <numeric>
-#include <thread>
 
 #include "core/activity.h"
+#include "core/back_off.h"
 #include "l2l/errors.h"
 
 namespace l2l::collectives {
@@ -97,7 +97,6 @@ std::unique_ptr<Exchange> Collectives::broadcast(int root, std::span<std::byte> 
   return exchange(sent, {}, kCollective);
 }
 
-// Asks often at first, then less.
 void Collectives::finish(std::unique_ptr<Exchange> exchange) {
   const ActivitySpan span(Doing::ranks, "the wait for other ranks");
   if (failure_ == nullptr) return exchange->wait();
@@ -106,19 +105,18 @@ void Collectives::finish(std::unique_ptr<Exchange> exchange) {
       exchange->abandon();
       failure_->rethrow();
     }
-    if (times < 100) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
+    back_off(times);
   }
 }
 
-void Collectives::barrier() {
-  const std::array<std::byte, 1> here{};
-  std::vector<std::byte> all(static_cast<std::size_t>(size()));
-  const std::vector<Bytes> sizes(all.size(), 1);
-  finish(all_gather(here, sizes, all));
+void Collectives::barrier() { static_cast<void>(all(true)); }
+
+bool Collectives::all(bool mine) {
+  const std::byte own{mine ? std::uint8_t{1} : std::uint8_t{0}};
+  std::vector<std::byte> each(static_cast<std::size_t>(size()));
+  const std::vector<Bytes> sizes(each.size(), 1);
+  finish(all_gather(std::span(&own, 1), sizes, each));
+  return std::ranges::count(each, std::byte{0}) == 0;
 }
 
 std::vector<std::byte> Collectives::gather_unknown(std::span<const std::byte> mine, std::vector<Bytes>& sizes) {

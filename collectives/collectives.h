@@ -59,6 +59,8 @@ class Collectives {
   void watch(const Failure* failure) { failure_ = failure; }
   // Returns when every rank has called it.
   void barrier();
+  // The same; whether it is true of every rank.
+  bool all(bool mine);
   // What each rank gives, one behind the other, of sizes that the others do not know; and these.
   std::vector<std::byte> gather_unknown(std::span<const std::byte> mine, std::vector<Bytes>& sizes);
   // The same, by rank.

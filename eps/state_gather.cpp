@@ -75,19 +75,11 @@ bool StateGather::gather_round(std::span<const GroupIndex> groups, bool gives_up
   } catch (const std::exception&) {
     failure = std::current_exception();
   }
-  const bool all_ready = all_say(!failure);
+  const bool all_ready = ranks_.all(!failure);
   if (failure) std::rethrow_exception(failure);
   if (!all_ready) return false;
   ranks_.finish(ranks_.exchange(exchange.sent, exchange.received, 0));
   return agree_on_state(groups, gives_up);
-}
-
-bool StateGather::all_say(bool yes) {
-  const std::byte flag{yes ? std::uint8_t{1} : std::uint8_t{0}};
-  std::vector<std::byte> flags(static_cast<std::size_t>(ranks_.size()));
-  const std::vector<Bytes> sizes(flags.size(), 1);
-  ranks_.finish(ranks_.all_gather(std::span(&flag, 1), sizes, flags));
-  return std::ranges::count(flags, std::byte{0}) == 0;
 }
 
 // After the last read: what was sent is what the checksums were taken of.
@@ -98,7 +90,7 @@ bool StateGather::agree_on_state(std::span<const GroupIndex> groups, bool gives_
   } catch (const CorruptState&) {
     corrupt = std::current_exception();
   }
-  const bool all_go_on = all_say(!corrupt && !gives_up);
+  const bool all_go_on = ranks_.all(!corrupt && !gives_up);
   if (corrupt) std::rethrow_exception(corrupt);
   return all_go_on;
 }

@@ -53,7 +53,6 @@ class StateGather {
   // To rank 0. Throws Error where another rank throws CorruptState.
   void gather(GroupIndex group);
   bool agree_on_state(std::span<const GroupIndex> groups, bool gives_up);
-  bool all_say(bool yes);
 
   ParameterStore& store_;
   collectives::Collectives& ranks_;

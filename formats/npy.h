@@ -9,8 +9,8 @@
 
 namespace l2l::formats {
 
-// A file of shape [rows, columns]; elements may come in any order. It takes its
-// place when it is finished. Thread-bound. Throws Error naming the file.
+// A file of shape [rows, columns]; elements may come in any order. It takes its place when it is finished.
+// Thread-bound. Throws Error naming the file.
 class NpyWriter {
  public:
   NpyWriter(const std::filesystem::path& file, std::int64_t rows, std::int64_t columns);

@@ -5,17 +5,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "collectives/launch.h"
 #include "collectives/mpi/module.h"
 #include "collectives/transport.h"
+#include "core/back_off.h"
 #include "l2l/errors.h"
 
 namespace l2l::collectives::mpi {
@@ -161,15 +160,9 @@ class MpiExchange final : public Exchange {
     abandoned_ = true;
     world_->abandon_exchanges();
   }
-  // Asks again and again, so that other threads get to call MPI meanwhile: often at first, then less.
+  // Asks again and again, so that other threads get to call MPI meanwhile.
   void wait() override {
-    for (int times = 0; !done(); ++times) {
-      if (times < 100) {
-        std::this_thread::yield();
-      } else {
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-      }
-    }
+    for (int times = 0; !done(); ++times) back_off(times);
   }
 
  private:

@@ -114,6 +114,7 @@ void CudaStream::synchronize() {
 
 cudaError_t CudaStream::wait_blocking(bool enqueuing) {
   EventHandle done = state_->order_events->take();
+  state_->select();
   cudaError_t status = cudaSuccess;
   {
     std::unique_lock lock(mutex_, std::defer_lock);

@@ -5,7 +5,6 @@
 namespace l2l::device::cuda {
 
 EventHandle EventPool::take() {
-  check(cudaSetDevice(device_), "cudaSetDevice");
   {
     const std::lock_guard lock(mutex_);
     if (!free_.empty()) {
@@ -14,6 +13,7 @@ EventHandle EventPool::take() {
       return event;
     }
   }
+  check(cudaSetDevice(device_), "cudaSetDevice");
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, flags_), "cudaEventCreateWithFlags");
   return EventHandle(event);

@@ -16,7 +16,7 @@ class EventPool {
  public:
   // The device as the CUDA runtime counts them; `flags` of cudaEventCreateWithFlags.
   EventPool(int device, unsigned int flags) : device_(device), flags_(flags) {}
-  // Makes the device that of the calling thread. Throws DeviceError.
+  // May make the device that of the calling thread. Throws DeviceError.
   EventHandle take();
   void give(EventHandle event);
 

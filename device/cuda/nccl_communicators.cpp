@@ -1,9 +1,9 @@
 #include "device/cuda/nccl_communicators.h"
 
 #include <chrono>
-#include <thread>
 #include <utility>
 
+#include "core/back_off.h"
 #include "core/run_at_once.h"
 #include "device/kernels/common/check.h"
 #include "device/kernels/common/handle.h"
@@ -126,7 +126,7 @@ void NcclCommunicators::finish(int member, ncclResult_t status, const char* what
       check_nccl(member, nccl_.comm_get_async_error(communicator(member), &status), "ncclCommGetAsyncError");
     }
     if (status != ncclInProgress) break;
-    times < 100 ? std::this_thread::yield() : std::this_thread::sleep_for(std::chrono::microseconds(10));
+    back_off(times, std::chrono::microseconds(10));
   }
   check_nccl(member, status, what);
 }

@@ -28,9 +28,8 @@ nlohmann::json read_json_object(const std::filesystem::path& path, Bytes most, s
   const std::string text = read_text(path, most, what);
   nlohmann::json json = parse_json(text);
   if (json.is_object()) return json;
-  throw BadInput(path.string() + (nests_too_deep(text)
-                                      ? ": is nested deeper than " + std::to_string(kMostJsonNesting) + " levels"
-                                      : ": is not a JSON object in UTF-8 (NaN and Infinity are not JSON)"));
+  throw BadInput(path.string() + ": " +
+                 why_discarded(text, "is not a JSON object in UTF-8 (NaN and Infinity are not JSON)"));
 }
 
 void ConfigReader::refuse(std::string_view key, const std::string& reason) const {

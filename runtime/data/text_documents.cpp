@@ -183,10 +183,7 @@ class JsonLines final : public Lines {
  private:
   void take(const std::string& line, TextDocument& document) {
     const nlohmann::json row = parse_json(line);
-    if (row.is_discarded()) {
-      refuse(nests_too_deep(line) ? "is nested deeper than " + std::to_string(kMostJsonNesting) + " levels"
-                                  : "is not JSON in UTF-8");
-    }
+    if (row.is_discarded()) refuse(why_discarded(line, "is not JSON in UTF-8"));
     if (!row.is_object()) refuse("is not a JSON object");
     if (settings_.head == models::HeadKind::tokens) return take_words(row, document);
     if (settings_.head == models::HeadKind::choice) return take_choices(row, document);
