@@ -254,7 +254,9 @@ int ModelLayout::further_uses() const {
 std::int64_t ModelLayout::parameters() const {
   std::int64_t total = 0;
   for (const GroupSpec& group : groups) {
-    for (const ParameterSpec& parameter : group.parameters) total += parameter.shape.elements();
+    for (const ParameterSpec& parameter : group.parameters) {
+      if (parameter.statistic == 0) total += parameter.shape.elements();
+    }
   }
   return total;
 }
@@ -262,7 +264,9 @@ std::int64_t ModelLayout::parameters() const {
 std::int64_t ModelLayout::trained_parameters() const {
   std::int64_t total = 0;
   for (const GroupSpec& group : groups) {
-    for (const ParameterSpec& parameter : group.parameters) total += parameter.trained ? parameter.shape.elements() : 0;
+    for (const ParameterSpec& parameter : group.parameters) {
+      if (parameter.trained && parameter.statistic == 0) total += parameter.shape.elements();
+    }
   }
   return total;
 }

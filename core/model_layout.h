@@ -129,7 +129,8 @@ struct ModelLayout {
   std::vector<int> uses() const;  // of each group: number of layers it is a part of
   int further_uses() const;       // of all trained groups beyond their first
   bool has_statistics() const;
-  std::int64_t parameters() const;  // elements without padding, each group once
+  // Elements without padding and statistics, each group once.
+  std::int64_t parameters() const;
   std::int64_t trained_parameters() const;
   std::int64_t largest_layer() const;     // elements
   std::int64_t largest_gradient() const;  // elements of a layer's gradients

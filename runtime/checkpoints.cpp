@@ -27,8 +27,8 @@ bool is_tokenizer(const std::filesystem::path& path, std::uint64_t hash) {
 // Where the tokenizer is by now that the run had as `named`; `hash`: 0 where the checkpoint does not say.
 std::string find_tokenizer(const std::string& named, std::uint64_t hash, const std::filesystem::path& checkpoint) {
   if (named == DataOptions().tokenizer || !text::has_tokenizer(checkpoint)) return named;
-  if (hash == 0) return is_there(named) ? named : checkpoint.string();
-  return is_tokenizer(checkpoint, hash) && !is_tokenizer(named, hash) ? checkpoint.string() : named;
+  if (!is_there(named)) return checkpoint.string();
+  return hash != 0 && is_tokenizer(checkpoint, hash) && !is_tokenizer(named, hash) ? checkpoint.string() : named;
 }
 
 }  // namespace

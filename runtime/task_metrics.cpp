@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/choice_target.h"
-#include "runtime/data/bio_tags.h"
+#include "runtime/data/entity_tags.h"
 
 namespace l2l::runtime {
 namespace {
@@ -69,7 +69,7 @@ struct Entity {
   bool operator==(const Entity&) const = default;
 };
 
-// Of one sequence, in their order; `names`: are_bio_tags().
+// Of one sequence, in their order, as seqeval finds them by default; `names`: are_entity_tags().
 std::vector<Entity> entities_of(std::span<const std::int32_t> tags, std::span<const std::string> names) {
   std::vector<Entity> entities;
   bool open = false;
@@ -77,13 +77,14 @@ std::vector<Entity> entities_of(std::span<const std::int32_t> tags, std::span<co
     const std::string_view name = names[static_cast<std::size_t>(tags[i])];
     const bool outside = name == "O";
     const std::string_view type = outside ? std::string_view() : name.substr(2);
-    const bool goes_on = open && !outside && name[0] != 'B' && entities.back().type == type;
+    const bool begins = name[0] == 'B' || name[0] == 'S', ends = name[0] == 'E' || name[0] == 'S';
+    const bool goes_on = open && !outside && !begins && entities.back().type == type;
     if (goes_on) {
       entities.back().end = i + 1;
     } else if (!outside) {
       entities.push_back({i, i + 1, type});
     }
-    open = !outside;
+    open = !outside && !ends;
   }
   return entities;
 }
@@ -179,7 +180,7 @@ NamedMetrics TaskMetrics::metrics() const {
   if (head_ == HeadKind::classification) {
     metrics.emplace_back("f1", f1(classes_.predicted, classes_.labels, labels_));
     metrics.emplace_back("matthews", matthews(classes_.predicted, classes_.labels, labels_));
-  } else if (head_ == HeadKind::tokens && are_bio_tags(names_)) {
+  } else if (head_ == HeadKind::tokens && are_entity_tags(names_)) {
     metrics.emplace_back("f1", entity_f1(classes_, names_));
   }
   return metrics;

@@ -28,8 +28,8 @@ struct TagSequences {
   std::vector<std::size_t> begins;
   std::vector<std::int32_t> predicted, labels;
 };
-// Micro average over entities: the same type, first and last tag. `names`: are_bio_tags(); an I-TYPE behind another
-// type begins an entity, as in the evaluation of CoNLL-2000.
+// Micro average over entities: the same type, first and last tag. `names`: are_entity_tags(); an I-TYPE or E-TYPE
+// behind another type begins an entity, as in the evaluation of CoNLL-2000.
 double entity_f1(const TagSequences& tags, std::span<const std::string> names);
 
 // Collects what a validation pass gives. Thread-bound.

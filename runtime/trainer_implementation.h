@@ -84,6 +84,7 @@ struct Trainer::Implementation {
   void start_watchdog();
   std::string how_to_go_on() const;
   void restore(const eps::RunState& state);
+  void tell(const std::vector<std::string>& changes);
   std::filesystem::path resume(const std::filesystem::path& from, const std::vector<std::string>& allowed);
   void set_layers(std::vector<std::uint32_t> ids);
 
@@ -91,6 +92,7 @@ struct Trainer::Implementation {
   runtime::RunRequests requests;
   runtime::RunState run;          // newest: in the checkpoint directory, that this run has written or goes on from
   runtime::OwnCheckpoint saving;  // that was started last, without its folder
+  std::vector<std::string> told;  // changes of settings that a resume goes on with
   runtime::MeasuringSession measuring;
   // Constant but for the bandwidth of the network, and the list of layers, which is the longest until there is an
   // engine.

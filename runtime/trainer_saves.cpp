@@ -1,4 +1,5 @@
 // Trainer: checkpoints, written and gone on from.
+#include <algorithm>
 #include <exception>
 #include <sstream>
 
@@ -56,6 +57,16 @@ void Trainer::Implementation::restore(const eps::RunState& state) {
   }
 }
 
+// Each once: resume() finds again what check_resume() has told.
+void Trainer::Implementation::tell(const std::vector<std::string>& changes) {
+  if (!writes()) return;
+  for (const std::string& each : changes) {
+    if (std::ranges::find(told, each) != told.end()) continue;
+    log(LogLevel::warning, each);
+    told.push_back(each);
+  }
+}
+
 // A run that saves once alone needs room for one.
 void Trainer::Implementation::check_room(eps::DirectoryUse use) const {
   const CheckpointOptions& checkpoint = plan.options.checkpoint;
@@ -95,7 +106,7 @@ std::int64_t Trainer::check_resume(const std::filesystem::path& directory,
   std::int64_t completed = 0;
   self.ranks.together([&] {
     const std::filesystem::path folder = eps::find_checkpoint(eps::checkpoints_directory(directory));
-    runtime::check_resumable(self.plan, folder, self.data_hash, allowed);
+    self.tell(runtime::check_resumable(self.plan, folder, self.data_hash, allowed));
     completed = static_cast<std::int64_t>(eps::read_manifest(folder).state.step);
     if (completed > 0)
       static_cast<void>(runtime::BestCheckpoint(options(), self.run.validation_hash, completed, /*writes=*/false));
@@ -115,10 +126,10 @@ std::filesystem::path Trainer::Implementation::resume(const std::filesystem::pat
                                                       const std::vector<std::string>& allowed) {
   const std::filesystem::path directory = eps::checkpoints_directory(from);
   const std::vector<std::filesystem::path> folders = found_by_first(ranks, directory);
-  std::vector<std::string> told;
+  std::vector<std::string> changes;
   for (const std::filesystem::path& folder : folders) {
     const auto check = [&] {
-      told = runtime::check_resumable(plan, folder, data_hash, allowed);
+      changes = runtime::check_resumable(plan, folder, data_hash, allowed);
       return std::string();
     };
     try {
@@ -136,10 +147,8 @@ std::filesystem::path Trainer::Implementation::resume(const std::filesystem::pat
       };
       restore(load());
       if (plan.options.lora.rank == 0) companions_from = folder;
-      if (writes()) {
-        for (const std::string& each : told) log(LogLevel::warning, each);
-        if (plan.options.data.has_training()) runtime::warn_of_lost_steps(directory, folder, step);
-      }
+      tell(changes);
+      if (writes() && plan.options.data.has_training()) runtime::warn_of_lost_steps(directory, folder, step);
       if (is_in(ranks, plan.options.checkpoint.directory, folder)) {
         // One that is kept as the best may be replaced: the run then has to save what it goes on from.
         const bool stays = folder.filename() == eps::folder_name(step);

@@ -53,7 +53,7 @@ ListedTokenizer list_bytes() {
 ListedTokenizer list_tokenizer(const std::filesystem::path& path) {
   open_tokenizer(path);  // checks all that the file says
   const std::vector<std::filesystem::path> files = tokenizer_files(path);
-  ListedTokenizer listed = files.size() == 2 ? list_vocabulary_and_merges(files[0], files[1]) : list_file(files[0]);
+  ListedTokenizer listed = has_merges(files) ? list_vocabulary_and_merges(files[0], files[1]) : list_file(files[0]);
   check_texts(listed, files[0]);
   return listed;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <optional>
 
 #include "l2l/errors.h"
 #include "text/added_tokens.h"
@@ -74,7 +75,8 @@ class SentencePiece final : public Tokenizer {
     });
     std::vector<AddedToken> tokens = control_tokens(processor_);
     // Some are pieces of the model, and others were added to it.
-    for (AddedToken& token : TokenizerConfig(file.parent_path()).added_tokens()) {
+    const TokenizerConfig config(file.parent_path());
+    for (AddedToken& token : config.added_tokens([&](const std::string& text) { return find(text); }, size())) {
       std::erase_if(tokens, [&](const AddedToken& other) { return other.id == token.id; });
       tokens.push_back(std::move(token));
     }
@@ -82,8 +84,7 @@ class SentencePiece final : public Tokenizer {
     finder_ = TokenFinder(std::move(tokens));
   }
   std::int64_t vocabulary() const override {
-    const std::int64_t pieces = processor_.GetPieceSize();
-    return added_.empty() ? pieces : std::max<std::int64_t>(pieces, added_.rbegin()->first + 1);
+    return added_.empty() ? size() : std::max<std::int64_t>(size(), added_.rbegin()->first + 1);
   }
   std::unique_ptr<Encoder> make_encoder() const override {
     return std::make_unique<SentencePieceEncoder>(processor_, finder_);
@@ -97,7 +98,7 @@ class SentencePiece final : public Tokenizer {
         append_text(pieces, text);
         text += token->second.content;
         pieces.clear();
-      } else if (id >= 0 && id < processor_.GetPieceSize()) {
+      } else if (id >= 0 && id < size()) {
         pieces.push_back(id);
       } else {
         throw BadInput("token id " + std::to_string(id) + " stands for nothing in this tokenizer");
@@ -108,6 +109,11 @@ class SentencePiece final : public Tokenizer {
   }
 
  private:
+  std::int64_t size() const { return processor_.GetPieceSize(); }  // of the model alone
+  std::optional<TokenId> find(const std::string& text) const {
+    const TokenId id = processor_.PieceToId(text);  // of what is no piece that of the unknown one
+    return processor_.IdToPiece(id) == text ? std::optional(id) : std::nullopt;
+  }
   void append_text(const std::vector<int>& pieces, std::string& text) const {
     std::string part;
     check("SentencePiece", [&] { return processor_.Decode(pieces, &part); });

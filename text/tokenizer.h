@@ -45,7 +45,7 @@ std::unique_ptr<Tokenizer> open_tokenizer_or_bytes(const std::filesystem::path& 
 
 // Whether the directory has one of the files that open_tokenizer() looks for.
 bool has_tokenizer(const std::filesystem::path& folder);
-// A hash of the tokenizer's files, without tokenizer_config.json beside them. Throws as open_tokenizer() does.
+// A hash of all files that open_tokenizer() reads. Throws BadInput where it finds none, or one cannot be read.
 std::uint64_t hash_of(const std::filesystem::path& path);
 
 // The ids of each text, on `threads` threads.

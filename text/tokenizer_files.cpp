@@ -6,6 +6,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "l2l/errors.h"
+#include "text/base64.h"
 
 namespace l2l::text {
 namespace {
@@ -26,11 +27,24 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder)
   return {};
 }
 
-}  // namespace
+// Whether settings and further tokens beside the file belong to it: a tokenizer.json and a list of ranks have their
+// own.
+bool reads_what_is_beside(const std::filesystem::path& file) {
+  const std::string extension = file.extension().string();
+  return extension == ".txt" || (extension != ".json" && !has_ranks(file));
+}
 
-bool has_tokenizer(const std::filesystem::path& folder) { return is_folder(folder) && !files_in(folder).empty(); }
+void append_beside(const std::filesystem::path& folder, std::vector<std::filesystem::path>& files) {
+  const auto append = [&](const char* name) {
+    const bool found = is_there(folder / name);
+    if (found) files.push_back(folder / name);
+    return found;
+  };
+  append("tokenizer_config.json");
+  if (append("added_tokens.json")) append("special_tokens_map.json");
+}
 
-std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& path) {
+std::vector<std::filesystem::path> vocabulary_files(const std::filesystem::path& path) {
   if (!is_there(path)) throw BadInput(path.string() + ": there is no such file or directory", of_file(path.string()));
   if (!is_folder(path)) return {path};
   std::vector<std::filesystem::path> files = files_in(path);
@@ -41,10 +55,33 @@ std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& 
       of_file(path.string()));
 }
 
+}  // namespace
+
+bool has_tokenizer(const std::filesystem::path& folder) { return is_folder(folder) && !files_in(folder).empty(); }
+
+std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> files = vocabulary_files(path);
+  if (has_merges(files) || reads_what_is_beside(files[0])) append_beside(files[0].parent_path(), files);
+  return files;
+}
+
+bool has_merges(const std::vector<std::filesystem::path>& files) {
+  return files.size() > 1 && files[1].filename() == "merges.txt";
+}
+
+bool has_ranks(const std::filesystem::path& file) {
+  const std::string text = read_tokenizer_file(file);
+  const std::string_view line = std::string_view(text).substr(0, std::min<std::size_t>(text.find('\n'), 200));
+  const std::size_t space = line.find(' ');
+  return space != std::string_view::npos && space > 0 && decode_base64(line.substr(0, space)).has_value();
+}
+
 std::string read_tokenizer_file(const std::filesystem::path& file) {
   try {
     const InputFile input(file);
-    if (input.bytes() > kMostBytes) throw BadInput(file.string() + ": is too long for a tokenizer");
+    if (input.bytes() > kMostBytes) {
+      throw BadInput(file.string() + ": is too long for a tokenizer", of_file(file.string()));
+    }
     return input.text();
   } catch (const CorruptFile& error) {
     throw BadInput(error.what(), error.place());

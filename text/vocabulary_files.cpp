@@ -4,6 +4,7 @@
 
 #include "core/error_place.h"
 #include "l2l/errors.h"
+#include "text/characters.h"
 #include "text/pipeline.h"
 #include "text/tokenizer_files.h"
 #include "text/utf8.h"
@@ -25,6 +26,12 @@ void for_each_line(const std::string& text, const Take& take) {
   }
 }
 
+// As Hugging Face's library reads a line of a vocabulary.
+std::string_view without_space_behind(std::string_view line) {
+  while (!line.empty() && is_whitespace(last_code_point(line).value)) line.remove_suffix(last_code_point(line).bytes);
+  return line;
+}
+
 std::string read_utf8(const std::filesystem::path& file) {
   std::string text = read_tokenizer_file(file);
   if (valid_prefix(text) != text.size()) {
@@ -33,7 +40,7 @@ std::string read_utf8(const std::filesystem::path& file) {
   return text;
 }
 
-// The special tokens of these names, as far as they are in the vocabulary, and those that the config adds.
+// The special tokens of these names, as far as they are in the vocabulary, and those that are listed beside it.
 std::vector<AddedToken> special_and_added(const Vocabulary& vocabulary, const std::vector<std::string>& special,
                                           const TokenizerConfig& config) {
   AddedTokens tokens(vocabulary, vocabulary.count());
@@ -44,8 +51,9 @@ std::vector<AddedToken> special_and_added(const Vocabulary& vocabulary, const st
     token.lstrip = content == "<mask>";
     if (vocabulary.find(content)) tokens.add(std::move(token), "");
   }
-  for (AddedToken& token : config.added_tokens()) {
-    tokens.add(std::move(token), config.json().place() + ".added_tokens_decoder");
+  const auto find = [&](const std::string& text) { return vocabulary.find(text); };
+  for (AddedToken& token : config.added_tokens(find, vocabulary.size())) {
+    tokens.add(std::move(token), config.place_of_added());
   }
   return tokens.take();
 }
@@ -115,7 +123,7 @@ std::unique_ptr<Tokenizer> open_vocabulary_list(const std::filesystem::path& fil
   Vocabulary vocabulary;
   for_each_line(text, [&](std::string_view line, std::size_t number) {
     if (static_cast<std::int64_t>(number) > kMostTokens) throw BadInput(file.string() + ": has too many lines");
-    vocabulary.add(std::string(line), static_cast<TokenId>(number - 1));
+    vocabulary.add(std::string(without_space_behind(line)), static_cast<TokenId>(number - 1));
   });
   const TokenizerConfig config(file.parent_path());
   config.class_among({"BertTokenizer", "ConvBertTokenizer", "DistilBertTokenizer", "DPRContextEncoderTokenizer",

@@ -1,17 +1,16 @@
 // l2l-train: trains the model of a config. Messages on stderr; the last line on stdout is one JSON object.
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <sstream>
 
 #include "l2l/l2l.h"
 #include "tools/command.h"
 #include "tools/measuring_line.h"
-#include "tools/output_file.h"
 #include "tools/progress.h"
 #include "tools/tables.h"
 #include "tools/terminal.h"
 #include "tools/train/arguments.h"
+#include "tools/train/chosen_folder.h"
 #include "tools/train/next_command.h"
 #include "tools/train/run.h"
 #include "tools/train/run_record.h"
@@ -179,43 +178,25 @@ void take_chosen_config(TrainArguments& arguments) {
 
 // Chooses, says what and why, and keeps it as a config, in which the microbatch is the one that the plan has.
 int train_chosen(const TrainArguments& arguments, Session& session) {
-  const fs::path output = arguments.output;
-  std::error_code ignored;
-  const bool was_there = fs::exists(output, ignored);
-  // A run that is refused leaves the folder as it was, which was empty or not there.
-  const auto leave = [&] {
-    for (const char* const name : {"config.toml", "data", "metrics.jsonl", "run.json", "report.html"}) {
-      fs::remove_all(output / name, ignored);
-    }
-    fs::remove(output / "checkpoints/.lock", ignored);
-    fs::remove(output / "checkpoints", ignored);
-    if (!was_there) fs::remove(output, ignored);
-  };
-  ChosenRun chosen = choose_run(arguments.pretrained, arguments.data, output, arguments.config.assignments);
+  ChosenFolder folder(arguments.output);  // a run that is refused leaves it as it was
+  ChosenRun chosen = choose_run(arguments.pretrained, arguments.data, arguments.output, arguments.config.assignments);
   MeasuringLine line(arguments.quiet);
-  std::optional<Trainer> trainer;
-  try {
-    replace_file(output / "config.toml", chosen.config());  // by which a run that is killed while it plans can begin
-    trainer.emplace(chosen.options(), line.measuring(Measuring().seconds));
-    line.finish();
-    chosen.set("batch.micro_batch", std::to_string(trainer->options().batch.micro_batch), "as the plan has it");
-    replace_file(output / "config.toml", chosen.config());
-    Run(arguments, *trainer, session.signals, session.warnings).check();
-  } catch (...) {
-    leave();
-    throw;
-  }
+  Trainer trainer(chosen.options(), line.measuring(Measuring().seconds));
+  line.finish();
+  chosen.set("batch.micro_batch", std::to_string(trainer.options().batch.micro_batch), "as the plan has it");
+  Run(arguments, trainer, session.signals, session.warnings).check();
+  folder.write_config(chosen.config());
   if (!arguments.quiet) {
-    std::string text = arguments.data + ": " + chosen.data + "\nchosen (" + (output / "config.toml").string() + "):\n";
+    const fs::path config = fs::path(arguments.output) / "config.toml";
+    std::string text = arguments.data + ": " + chosen.data + "\nchosen (" + config.string() + "):\n";
     for (const ChosenKey& each : chosen.keys) text += "  " + each.key + " = " + each.value + "  " + each.reason + "\n";
     write_message(text);
   }
+  folder.keep(true);
   try {
-    return run(arguments, *trainer, session);
+    return run(arguments, trainer, session);
   } catch (const BadInput&) {
-    const bool made_nothing = trainer->completed_steps() == 0;  // nor is there a checkpoint of an earlier run
-    trainer.reset();
-    if (made_nothing) leave();
+    folder.keep(trainer.completed_steps() > 0);
     throw;
   }
 }

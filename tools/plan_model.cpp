@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "formats/safetensors.h"
 #include "l2l/errors.h"
 #include "runtime/options/pretrained.h"
 #include "runtime/plan/memory_contract.h"
@@ -58,9 +59,20 @@ std::int64_t longest_that_fits(const Options& options, std::int64_t most) {
   return fits;
 }
 
+// Of weights that are there, which they need not be: reads the headers, to which the sizes of the files must fit.
+void check_weights(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
+    const bool is_model = entry.path().filename().string().starts_with("model");
+    if (!is_model || entry.path().extension() != ".safetensors" || !entry.is_regular_file(ignored)) continue;
+    static_cast<void>(formats::SafetensorsFile(entry.path()));
+  }
+}
+
 }  // namespace
 
 ModelPlan plan_model(const std::filesystem::path& directory, const std::vector<std::string>& assignments) {
+  check_weights(directory);
   Options base;
   base.model.pretrained = directory;
   base.data.format = "tokens32";

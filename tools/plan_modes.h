@@ -45,7 +45,7 @@ struct ModelPlan {
   std::string shortfall;              // why the smallest does not fit
 };
 // What training a Hugging Face model takes on this machine. `assignments`: what is set in any case. Weights are not
-// read.
+// read, but where there are some, their files must be whole.
 ModelPlan plan_model(const std::filesystem::path& directory, const std::vector<std::string>& assignments);
 
 }  // namespace l2l::tools

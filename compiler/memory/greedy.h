@@ -23,7 +23,7 @@ struct Greedy {
   Fit fit = Fit::best;
 };
 
-// All combinations, the most successful ones first.
+// All combinations, the most successful ones first, of which Greedy{} is the first.
 std::vector<Greedy> all_greedy();
 std::string name_of(const Greedy& greedy);  // "many objects, size, best fit"
 

@@ -33,6 +33,13 @@ bool too_many(const Problem& problem, const std::function<bool()>& stop) {
   return !surely_few && count_interferences(problem, tensors, stop) > kMostInterferences;
 }
 
+// All orders but Greedy{}, which goes before the bound.
+std::vector<Greedy> further_greedy() {
+  std::vector<Greedy> all = all_greedy();
+  all.erase(all.begin());
+  return all;
+}
+
 // Thread-bound.
 class Portfolio {
  public:
@@ -58,7 +65,7 @@ class Portfolio {
   void run(const Blocks& blocks) {
     if (blocks.connected()) run_greedy(blocks, {Greedy{}});
     raise_bound(blocks.problem());
-    if (options_.solver == Solver::greedy) return run_greedy(blocks, all_greedy());
+    if (options_.solver == Solver::greedy) return run_greedy(blocks, further_greedy());
     const std::uint64_t first_turn = std::min(kFirstTurn, 1 + options_.steps / 8);
     const std::uint64_t turns = blocks.count() <= kFewBlocks ? kTurnsOfFew : 1;
     std::optional<Blocks> connected;
@@ -66,7 +73,7 @@ class Portfolio {
     if (options_.solver != Solver::exact) local = local_search(blocks, limits(blocks, "local search"));
     if (options_.solver == Solver::portfolio) {
       take_turn(blocks, *local, first_turn);
-      if (blocks.connected() && blocks.steps() <= kFewSteps) run_greedy(blocks, all_greedy());
+      if (blocks.connected() && blocks.steps() <= kFewSteps) run_greedy(blocks, further_greedy());
     }
     if (options_.solver != Solver::local && !done()) {
       if (!blocks.connected() && can_search_exactly(blocks) && !too_many(blocks.problem(), {}))

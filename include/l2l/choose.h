@@ -32,8 +32,8 @@ struct L2L_API ChosenRun {
 // "prompt" and "completion"; "messages". `assignments` ("section.key=value") stand over what is chosen.
 //
 // 5% of the rows, which depend on their places alone, are held out for validation: writes `output`/data/train.jsonl and
-// validation.jsonl. Throws BadInput naming file, line and reason, also where `output` holds anything already; nothing
-// is written then.
+// validation.jsonl. Throws BadInput naming file, line and reason, also where `output`/data is there already; nothing is
+// written then. Throws Error where they cannot be written; parts of them may be there then.
 L2L_API ChosenRun choose_run(const std::filesystem::path& pretrained, const std::filesystem::path& data,
                              const std::filesystem::path& output, std::span<const std::string> assignments);
 

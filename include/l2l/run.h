@@ -54,9 +54,9 @@ struct Evaluation {
   std::int64_t tokens = 0;
   // How well the head does its task: name and value; empty where it predicts tokens. Classification: "accuracy", "f1"
   // (of class 1; of more than two classes the mean over all) and "matthews". Regression: "pearson" and "spearman".
-  // Words: "accuracy" and, where model.label_names are BIO tags, "f1" of entities. Choices: "accuracy". Of MNLI also
-  // those of the second validation set, as NAME_mismatched; the loss is that of the first. Of a custom model those of
-  // model.metrics.
+  // Words: "accuracy" and, where model.label_names are BIO or IOBES tags, "f1" of entities. Choices: "accuracy". Of
+  // MNLI also those of the second validation set, as NAME_mismatched; the loss is that of the first. Of a custom model
+  // those of model.metrics.
   std::vector<std::pair<std::string, double>> metrics = {};
 };
 

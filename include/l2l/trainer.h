@@ -243,8 +243,9 @@ class L2L_API Trainer {
   // programs have other kernels than the checkpoint's (device.kernels_from), they are compiled again, and the contract
   // may change; after prepare() it is too late for that, and a warning says that last bits differ.
   std::filesystem::path resume(const std::filesystem::path& directory, const std::vector<std::string>& allowed = {});
-  // Throws what resume() would throw, as far as manifests show it, and returns the steps that are completed in the
-  // checkpoint that it would take. Also reads what checkpoint.best goes on with. Loads and changes nothing.
+  // Throws what resume() would throw, as far as manifests show it, warns of the changes of options that it would go on
+  // with, and returns the steps that are completed in the checkpoint that it would take. Also reads what
+  // checkpoint.best goes on with. Loads and changes nothing.
   std::int64_t check_resume(const std::filesystem::path& directory, const std::vector<std::string>& allowed = {}) const;
   // Throws what prepare() would throw because of tensors that model.pretrained or lora.adapter has not, or has too
   // many, or of a wrong shape. Reads no values.

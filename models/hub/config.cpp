@@ -78,6 +78,8 @@ void refuse_what_is_not_built(const ConfigReader& config) {
   if (!config.boolean("scale_attn_weights").value_or(true)) config.refuse("scale_attn_weights", "false is not built");
   const std::string positions = config.text("position_embedding_type").value_or("absolute");
   if (positions != "absolute") config.refuse("position_embedding_type", "\"" + positions + "\" is not built");
+  const std::optional<ConfigReader> layers = config.object("per_layer_config");
+  if (layers && !layers->empty()) config.refuse("per_layer_config", "layers with keys of their own are not built");
   for (const char* const key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
     if (config.integer(key, 0, kMostSize).value_or(0) > 1) config.refuse(key, "a mixture of experts is not built");
   }
@@ -281,13 +283,16 @@ void read_gemma3_rope(const ConfigReader& config, ModelOptions& model) {
   model.rope_theta = config.real("rope_theta", kLeastTheta, kMostTheta).value_or(1e6);
   model.rope_local_theta = config.real("rope_local_base_freq", kLeastTheta, kMostTheta).value_or(1e4);
   const std::optional<ConfigReader> old = old_rope_object(config);
-  if (old) read_rope_scaling(config, *old, model);
   const std::optional<ConfigReader> rope = config.object("rope_parameters");
-  if (!rope) return;
-  if (const std::optional<ConfigReader> full = rope->object(kFull)) {
+  if (const std::optional<ConfigReader> full = rope ? rope->object(kFull) : std::nullopt) {
     model.rope_theta = full->real("rope_theta", kLeastTheta, kMostTheta).value_or(model.rope_theta);
     if (!old) read_rope_scaling(config, *full, model);
   }
+  if (old) {
+    model.rope_theta = old->real("rope_theta", kLeastTheta, kMostTheta).value_or(model.rope_theta);
+    read_rope_scaling(config, *old, model);
+  }
+  if (!rope) return;
   if (const std::optional<ConfigReader> sliding = rope->object(kSliding)) {
     model.rope_local_theta = sliding->real("rope_theta", kLeastTheta, kMostTheta).value_or(model.rope_local_theta);
     if (rope_type(*sliding) != "default")
@@ -351,6 +356,10 @@ void read_head(const nlohmann::json& json, const ConfigReader& config, ModelOpti
   const bool of_tokens = name.ends_with("ForTokenClassification"), of_choices = name.ends_with("ForMultipleChoice");
   if (!of_tokens && !of_choices && !name.ends_with("ForSequenceClassification")) return;
   check_classifier_dropout(config, model, of_tokens);
+  const bool chooses_bias = of_tokens && !architecture_of(model.architecture).learned_positions;
+  if (chooses_bias && !config.boolean("token_classification_bias").value_or(true)) {
+    config.refuse("token_classification_bias", "false is not built");
+  }
   model.head = of_choices ? "choice" : of_tokens ? "tokens" : "classification";
   if (of_choices) return;
   const auto classes = json.find("id2label");
@@ -382,6 +391,9 @@ ModelOptions read_hub_config(const std::filesystem::path& file) {
   refuse_what_is_not_built(config);
   const Architecture& architecture = architecture_of_type(config);
   const Defaults& defaults = defaults_of(architecture.name);
+  if (!architecture.encoder && !config.boolean("is_causal").value_or(true)) {
+    config.refuse("is_causal", "false is not built");
+  }
   ModelOptions model;
   model.architecture = architecture.name;
   model.vocabulary = config.integer("vocab_size", 1, kMostSize).value_or(defaults.vocabulary);

@@ -147,6 +147,10 @@ Json keys_of(const ModelOptions& model, const std::string& activation) {
   json["vocab_size"] = model.vocabulary;
   json["tie_word_embeddings"] = model.tie_embeddings;
   if (model.head != "language" && model.head != "choice") add_labels(json, model);
+  // Where transformers' class reads it.
+  if (model.head == "tokens" || (architecture.encoder && model.head != "language")) {
+    json["classifier_dropout"] = model.dropout;
+  }
   if (model.architecture == "gpt2") {
     add_gpt2(json, model, activation);
   } else if (architecture.encoder) {
@@ -168,8 +172,9 @@ void erase_own_keys(Json& original) {
       if (key != "pad_token_id") original.erase(key);
     }
   }
-  for (const char* const key : {"dtype", "n_ctx", "num_labels", "max_window_layers", "sliding_window_pattern",
-                                "rope_parameters", "original_max_position_embeddings", "partial_rotary_factor"}) {
+  for (const char* const key :
+       {"dtype", "n_ctx", "num_labels", "max_window_layers", "sliding_window_pattern", "rope_parameters",
+        "original_max_position_embeddings", "partial_rotary_factor", "token_classification_bias"}) {
     original.erase(key);
   }
 }

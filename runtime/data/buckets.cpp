@@ -19,6 +19,13 @@ std::vector<std::int64_t> candidates(std::int64_t longest) {
   return all;
 }
 
+// `value`, below the power of two `count`, with its bits in reverse order.
+int reverse_bits(int value, int count) {
+  int reversed = 0;
+  for (int bit = 1; bit < count; bit *= 2, value /= 2) reversed = 2 * reversed + value % 2;
+  return reversed;
+}
+
 }  // namespace
 
 // Dynamic programme over the candidates: the fewest rows for all samples up to candidate `end`, which is taken, when
@@ -55,15 +62,18 @@ std::vector<std::int64_t> choose_lengths(std::span<const std::uint64_t> samples,
 }
 
 Deal deal_samples(std::span<const std::int64_t> rows, std::span<const std::int64_t> lengths, int micro_batch,
-                  int devices) {
+                  int devices, int parts) {
   std::vector<int> sorted(rows.size());
   std::iota(sorted.begin(), sorted.end(), 0);
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](int a, int b) { return rows[static_cast<std::size_t>(a)] > rows[static_cast<std::size_t>(b)]; });
   const int microbatches = static_cast<int>(rows.size()) / micro_batch;
+  const int shares = parts > 0 ? parts : devices;
   Deal deal{std::vector<int>(rows.size()), std::vector<int>(static_cast<std::size_t>(microbatches))};
   for (int i = 0; i < microbatches; ++i) {
-    const int to = i % devices * (microbatches / devices) + i / devices;
+    // The upper bits of a part's number tell its device, the lower bits of i whose turn it is.
+    const int share = parts > 0 ? reverse_bits(i % shares, shares) : i % shares;
+    const int to = share * (microbatches / shares) + i / shares;
     const auto first = sorted.begin() + static_cast<std::ptrdiff_t>(i) * micro_batch;
     std::copy_n(first, micro_batch, deal.sample_of.begin() + static_cast<std::ptrdiff_t>(to) * micro_batch);
     const auto length = std::lower_bound(lengths.begin(), lengths.end(), rows[static_cast<std::size_t>(*first)]);

@@ -22,9 +22,11 @@ struct Deal {
 };
 
 // Samples of like length share a microbatch: sorted by their rows, the longest first, and of equal ones in their order.
-// `rows`: of each sample, at most the last of `lengths`. Devices get equal parts of consecutive microbatches, and are
-// dealt microbatches in turn, so that none has all the long ones.
+// `rows`: of each sample, at most the last of `lengths`. Devices get equal runs of consecutive microbatches, and are
+// dealt microbatches in turn, so that none has all the long ones. With `parts` (batch.parts; a power of two that
+// `devices` divides; 0: none) so are the parts, in an order that does so for any such number of devices: the deal, on
+// which the bits depend, does not depend on it.
 Deal deal_samples(std::span<const std::int64_t> rows, std::span<const std::int64_t> lengths, int micro_batch,
-                  int devices);
+                  int devices, int parts);
 
 }  // namespace l2l::runtime

@@ -8,6 +8,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/log.h"
+#include "formats/text_stream.h"
 #include "formats/token_shards.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
@@ -149,16 +150,24 @@ void refuse_raw_ids(const DataOptions& data, const fs::path& file, const std::st
       "uint16, \"tokens32\" for raw uint32, or \"text\"");
 }
 
-// Text has no such bytes.
-void warn_of_zeros(const fs::path& file) {
-  constexpr Bytes kBegin = 4096;
-  const InputFile input(file);
-  std::string begin(std::min(kBegin, input.bytes()), ' ');
-  input.read(0, std::as_writable_bytes(std::span(begin)));
-  if (begin.find('\0') == std::string::npos) return;
-  log(LogLevel::warning, file.string() +
-                             ": is read as text, but has bytes of 0 in its first 4 KiB; if it holds token ids, set "
-                             "data.format = \"tokens\" for uint16 or \"tokens32\" for uint32, else \"text\"");
+// Text has no such bytes, compressed or not.
+bool begins_with_zeros(const fs::path& file) {
+  constexpr std::size_t kBegin = 64 << 10;
+  std::string begin(kBegin, ' ');
+  formats::TextStream(file).read(begin);
+  return begin.find('\0') != std::string::npos;
+}
+
+// Of the first such file.
+void warn_of_zeros(const std::vector<DataFile>& files, const std::string& key) {
+  const auto found =
+      std::find_if(files.begin(), files.end(), [](const DataFile& file) { return begins_with_zeros(file.path); });
+  if (found == files.end()) return;
+  log(LogLevel::warning, found->path.string() +
+                             ": is read as text, but has bytes of 0 in its first 64 KiB; if it holds token ids, set "
+                             "data.format = \"tokens\" for uint16 or \"tokens32\" for uint32; convert UTF-16 to "
+                             "UTF-8; if it is no text, leave it out of " +
+                             key + "; data.format = \"text\" takes it as it is");
 }
 
 }  // namespace
@@ -217,7 +226,7 @@ DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptio
   const bool compressed = std::any_of(files.begin(), files.end(), [](const DataFile& file) {
     return formats::compression_of(file.path) != formats::Compression::none;
   });
-  if (kind == TextKind::text && data.format == "auto" && !compressed) warn_of_zeros(first);
+  if (kind == TextKind::text && data.format == "auto") warn_of_zeros(files, key);
   if (kind == TextKind::text && data.learn != "all") {
     throw BadInput(key + ": " + first.string() + ": text files are learnt as a whole, but data.learn = \"" +
                        data.learn + "\"; it takes JSON Lines or tables",

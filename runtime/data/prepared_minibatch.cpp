@@ -55,7 +55,7 @@ void PreparedMinibatch::fill(const RowsOf& rows, const Write& write, Workers& wo
   if (shape_.lengths.size() > 1) {
     std::vector<std::int64_t> of_sample;
     for (int i = 0; i < shape_.samples(); ++i) of_sample.push_back(rows(i));
-    Deal deal = deal_samples(of_sample, shape_.lengths, shape_.sequences, shape_.devices);
+    Deal deal = deal_samples(of_sample, shape_.lengths, shape_.sequences, shape_.devices, shape_.parts);
     length_of_ = std::move(deal.length_of);
     sample_of_ = std::move(deal.sample_of);
   }

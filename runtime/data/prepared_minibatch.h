@@ -15,6 +15,7 @@ namespace l2l::runtime {
 
 struct MinibatchShape {
   int devices = 1;                                 // of all ranks
+  int parts = 0;                                   // batch.parts
   int microbatches = 1;                            // of all devices
   eps::Rank rank = {};                             // which has an equal part of them
   int sequences = 1;                               // of a microbatch

@@ -36,7 +36,7 @@ std::string rate_of(Bytes bytes, Clock::time_point begin) {
 
 // What the ids depend on besides texts and the tokenizer's own file.
 std::string describe(const TextSettings& settings) {
-  std::string text = "7 " + std::to_string(static_cast<int>(settings.kind)) + " " +
+  std::string text = "8 " + std::to_string(static_cast<int>(settings.kind)) + " " +
                      std::to_string(static_cast<int>(settings.learn)) + " " + settings.chat_template + " " +
                      std::to_string(settings.token_types) + " " + std::to_string(static_cast<int>(settings.head)) +
                      " " + std::to_string(settings.labels) + " " + settings.task + " " +

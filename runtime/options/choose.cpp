@@ -64,29 +64,6 @@ void set_all(ChosenRun& run, const Options& said) {
   for (const std::string& key : said.given) run.set(key, runtime::value_of(said, key), "--set");
 }
 
-// Removes what it made unless it is kept.
-class Output {
- public:
-  explicit Output(const fs::path& folder) : folder_(folder), was_there_(fs::exists(folder)) {
-    if (!was_there_ || (fs::is_directory(folder) && fs::is_empty(folder))) return;
-    const fs::path config = folder / "config.toml";
-    throw BadInput("--output " + folder.string() + ": is there already and not empty; name a new folder" +
-                   (fs::exists(config) ? ", or continue its run by l2l-train " + config.string() + " --output " +
-                                             folder.string() + " --resume " + (folder / "checkpoints").string()
-                                       : ", or remove it"));
-  }
-  ~Output() {
-    std::error_code ignored;
-    if (!kept_) fs::remove_all(was_there_ ? folder_ / "data" : folder_, ignored);
-  }
-  void keep() { kept_ = true; }
-
- private:
-  const fs::path folder_;
-  const bool was_there_;
-  bool kept_ = false;
-};
-
 class Chooser {
  public:
   Chooser(const fs::path& pretrained, const fs::path& data, const fs::path& output, const Options& said)
@@ -395,15 +372,15 @@ Options ChosenRun::options() const { return parse_options(config(), "(chosen opt
 
 ChosenRun choose_run(const fs::path& pretrained, const fs::path& data, const fs::path& output,
                      std::span<const std::string> assignments) {
-  Output folder(output);
+  const fs::path parts = output / "data";
+  if (is_there(parts)) throw BadInput(parts.string() + ": is there already; name a new folder");
   const Options said = options_said(assignments);
   Chooser chooser(pretrained, data, output, said);
   ChosenRun run = chooser.run();
   set_all(run, said);
   validate_options(run.options());
-  make_folders(output / "data");
-  runtime::split_rows(data, chooser.rows().rows, output / "data/train.jsonl", output / "data/validation.jsonl");
-  folder.keep();
+  make_folders(parts);
+  runtime::split_rows(data, chooser.rows().rows, parts / "train.jsonl", parts / "validation.jsonl");
   return run;
 }
 

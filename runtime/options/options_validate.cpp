@@ -10,7 +10,7 @@
 #include "l2l/errors.h"
 #include "l2l/options.h"
 #include "models/architecture.h"
-#include "runtime/data/bio_tags.h"
+#include "runtime/data/entity_tags.h"
 #include "runtime/options/architecture_defaults.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/image_options.h"
@@ -270,7 +270,7 @@ void check_best(const Options& options) {
   std::vector<std::string_view> known{"loss"};
   const std::string& head = options.model.head;
   if (head == "classification" || head == "tokens" || head == "choice") known.push_back("accuracy");
-  const bool entities = head == "tokens" && runtime::are_bio_tags(options.model.label_names);
+  const bool entities = head == "tokens" && runtime::are_entity_tags(options.model.label_names);
   if (head == "classification" || entities) known.push_back("f1");
   if (head == "classification") known.push_back("matthews");
   if (head == "regression") known.insert(known.end(), {"pearson", "spearman"});
@@ -281,8 +281,8 @@ void check_best(const Options& options) {
   for (const std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string(name);
   const bool needs_names = head == "tokens" && best == "f1";
   throw BadInput(what + ": model.head = \"" + head + "\" has " + names +
-                 (needs_names ? "; \"f1\" is of entities, whose tags are all named \"O\", \"B-TYPE\" or "
-                                "\"I-TYPE\" (model.label_names)"
+                 (needs_names ? "; \"f1\" is of entities, whose tags are all named \"O\", \"B-TYPE\", "
+                                "\"I-TYPE\", \"E-TYPE\" or \"S-TYPE\" (model.label_names)"
                               : ""));
 }
 

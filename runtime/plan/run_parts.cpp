@@ -440,6 +440,7 @@ MinibatchShape RunParts::minibatch_shape() const {
     return all;
   };
   return {.devices = static_cast<int>(options.all_groups()),
+          .parts = static_cast<int>(options.batch.parts),
           .microbatches = static_cast<int>(options.batch.micro_batches),
           .rank = options.rank,
           .sequences = static_cast<int>(options.batch.micro_batch),

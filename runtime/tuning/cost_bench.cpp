@@ -101,23 +101,45 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 }  // namespace
 
 StepCosts::Bench::Bench(const RunParts& parts)
-    : parts_(parts),
-      device_(*parts.device),
-      stream_(device_.create_stream("calibration")),
-      regions_(static_cast<std::size_t>(Region::count)) {
+    : parts_(parts), device_(*parts.device), stream_(device_.create_stream("calibration")) {
   // Libraries and threads of one_thread() take some, and some crash where they get none.
   constexpr Bytes kLibraries = 48 * kMiB;
   constexpr int kThreads = 3;
   check_address_space(kPool + kLibraries, kThreads);
 }
 
-BufferView StepCosts::Bench::memory(Bytes bytes, std::size_t region) {
-  std::unique_ptr<device::Buffer>& buffer = regions_[region];
-  if (!buffer || buffer->view().size < bytes) {
-    buffer.reset();
-    buffer = device_.allocate(bytes, "calibration");
+BufferView StepCosts::Bench::memory(Bytes bytes) {
+  if (!memory_ || memory_->view().size < bytes) {
+    const std::optional<DeviceLimit> limit = device_limit(parts_);
+    if (limit && bytes > limit->bytes) {
+      throw OutOfMemory("measuring needs " + format_bytes(bytes) + ", more than " + limit->name + ", " +
+                        format_bytes(limit->bytes));
+    }
+    memory_.reset();
+    memory_ = device_.allocate(bytes, "calibration");
   }
-  return buffer->view().slice(0, bytes);
+  return memory_->view().slice(0, bytes);
+}
+
+Bindings StepCosts::Bench::bind(const device::Executable& program) {
+  constexpr Bytes kAlignment = 256;
+  const compiler::Graph& graph = program.program().graph;
+  const auto bytes_of = [&](Region region) {
+    return region == Region::scratch ? program.program().scratch_bytes : graph.region_bytes(region);
+  };
+  constexpr auto kRegions = static_cast<std::size_t>(Region::count);
+  Bytes all = 0;
+  for (std::size_t i = 0; i < kRegions; ++i) all += align_up(bytes_of(static_cast<Region>(i)), kAlignment);
+  const BufferView memory = this->memory(all);
+  Bindings bindings;
+  Bytes offset = 0;
+  for (std::size_t i = 0; i < kRegions; ++i) {
+    const auto region = static_cast<Region>(i);
+    const Bytes bytes = bytes_of(region);
+    if (bytes > 0) bindings[region] = memory.slice(offset, bytes);
+    offset += align_up(bytes, kAlignment);
+  }
+  return bindings;
 }
 
 Cost StepCosts::Bench::time(Lane lane, const Enqueue& enqueue, int count) {
@@ -167,14 +189,8 @@ Cost StepCosts::Bench::launch(const device::Executable& program, LayerIndex laye
 // Weights, activations and tokens are drawn; what accumulates is zero at first.
 Cost StepCosts::Bench::launch(Lane lane, const device::Executable& program, LayerIndex layer, Effort effort) {
   const compiler::Graph& graph = program.program().graph;
-  Bindings bindings;
-  for (std::size_t i = 0; i < regions_.size(); ++i) {
-    const Region region = static_cast<Region>(i);
-    const Bytes bytes = region == Region::scratch ? program.program().scratch_bytes : graph.region_bytes(region);
-    if (bytes == 0) continue;
-    bindings[region] = memory(bytes, i);
-    lane.device.fill_zero(lane.stream, bindings[region]);
-  }
+  const Bindings bindings = bind(program);
+  lane.device.fill_zero(lane.stream, memory_->view());
   std::minstd_rand random;
   std::vector<std::unique_ptr<device::Buffer>> staged;
   for (const Value& value : graph.values) {
@@ -201,7 +217,7 @@ Cost StepCosts::Bench::launch(Lane lane, const device::Executable& program, Laye
 }
 
 Cost StepCosts::Bench::zero(Bytes bytes, Effort effort) {
-  const BufferView target = memory(bytes, static_cast<std::size_t>(Region::gradients));
+  const BufferView target = memory(bytes);
   return repeat(
       own(), [&] { device_.fill_zero(*stream_, target); }, effort);
 }
@@ -210,7 +226,7 @@ Cost StepCosts::Bench::zero(Bytes bytes, Effort effort) {
 Cost StepCosts::Bench::copy(Direction direction, Bytes bytes, Effort effort) {
   const Bytes places = std::max<Bytes>(1, kPool / std::max<Bytes>(1, bytes));
   const std::unique_ptr<device::Buffer> host = device_.allocate_pinned(places * bytes, "calibration");
-  const BufferView near = memory(bytes, static_cast<std::size_t>(Region::weights));
+  const BufferView near = memory(bytes);
   Bytes place = 0;
   return repeat(
       own(),

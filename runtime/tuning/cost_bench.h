@@ -40,14 +40,16 @@ class StepCosts::Bench {
   Cost launch(Lane lane, const device::Executable& program, LayerIndex layer, Effort effort);
   Lane own() const { return {device_, *stream_}; }
   Lane one_thread();
-  device::BufferView memory(Bytes bytes, std::size_t region);
+  // Throws OutOfMemory, also where that is more than the run may take.
+  device::BufferView memory(Bytes bytes);
+  device::Bindings bind(const device::Executable& program);
 
   const RunParts& parts_;
   device::Device& device_;
   std::unique_ptr<device::Stream> stream_;
   std::unique_ptr<device::Device> one_thread_;  // a host device, opened when it is needed
   std::unique_ptr<device::Stream> one_stream_;
-  std::vector<std::unique_ptr<device::Buffer>> regions_;  // by region, as large as asked for so far
+  std::unique_ptr<device::Buffer> memory_;  // as large as asked for so far
 };
 
 // Bytes per second, read and written together, of `threads` threads that change memory in place, as an update does; the

@@ -157,7 +157,13 @@ Cost StepCosts::measured(const Figure& figure, const Measure& measure) {
   const Effort effort = effort_for(figure);
   session_->begin(figure.what, seconds_of(figure, effort));
   if (!bench_) bench_ = std::make_unique<Bench>(parts_);
-  const Cost cost = valid(figure, measure(*bench_, effort));
+  std::optional<Cost> found;
+  try {
+    found = measure(*bench_, effort);
+  } catch (const OutOfMemory&) {  // a run that is not chosen may need more than there is
+    return estimated(figure);
+  }
+  const Cost cost = valid(figure, *found);
   rates().learn(figure.work, cost);
   ++measured_;
   keep(figure, session_->grade(), cost);

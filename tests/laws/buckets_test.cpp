@@ -99,6 +99,21 @@ TEST_P(Buckets, AResumedRunHasTheSameBits) {
   EXPECT_EQ(second.weights_hash(), whole.weights_hash());
 }
 
+TEST_P(Buckets, WithPartsAnyNumberOfDevicesGivesTheSameBits) {
+  const auto hash_of = [&](std::int64_t parts, std::int64_t devices) {
+    Options options = this->options(8);
+    options.batch.parts = parts;
+    options.device.count = devices;
+    Trainer trainer(options);
+    for (int i = 0; i < 2; ++i) trainer.step();
+    return trainer.weights_hash();
+  };
+  const std::uint64_t one = hash_of(4, 1);
+  EXPECT_EQ(hash_of(4, 2), one);
+  EXPECT_EQ(hash_of(4, 4), one);
+  EXPECT_NE(hash_of(0, 2), hash_of(0, 4)) << "the order of a sum is seen";
+}
+
 // Nothing of the minibatch before is left in what a model is asked afterwards, its lengths and documents least of all.
 TEST_P(Buckets, PredictionsAfterAStepAreThoseOfAFreshTrainer) {
   std::vector<std::int32_t> tokens(kSequence);

@@ -44,12 +44,8 @@ Model model_of(const RevbifpnSettings& settings, const std::string& reversible) 
 
 Counts counts_of(const RevbifpnSettings& settings, const std::string& reversible) {
   const Model model = model_of(settings, reversible);
-  Counts counts;
-  for (const GroupSpec& group : model.layout.groups) {
-    for (const ParameterSpec& parameter : group.parameters) {
-      if (parameter.statistic == 0) counts.parameters += parameter.shape.elements();
-    }
-  }
+  Counts counts{.parameters = model.layout.parameters()};
+  EXPECT_EQ(model.layout.trained_parameters(), counts.parameters);
   for (int layer = 0; layer < model.layers(); ++layer) {
     const compiler::Graph& graph = model.type(layer).forward;
     for (const compiler::Op& op : graph.ops) counts.operations += operations_of(graph, op);

@@ -65,7 +65,7 @@ TEST(DealSamples, EachSampleOnceInAMicrobatchThatHoldsIt) {
   for (const int devices : {1, 2, 4}) {
     Lengths rows(24);
     for (std::int64_t& its : rows) its = static_cast<std::int64_t>(random() % 65);
-    const Deal deal = deal_samples(rows, lengths, 3, devices);
+    const Deal deal = deal_samples(rows, lengths, 3, devices, 0);
     std::vector<int> seen = deal.sample_of;
     std::sort(seen.begin(), seen.end());
     std::vector<int> all(rows.size());
@@ -87,8 +87,29 @@ TEST(DealSamples, EachSampleOnceInAMicrobatchThatHoldsIt) {
   }
 }
 
+// The bits of a run with parts depend on the deal.
+TEST(DealSamples, WithPartsIsTheSameForAnyNumberOfDevicesAndFairToEach) {
+  Lengths rows(32);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i * 13 % 32) + 1;
+  const Lengths lengths{8, 16, 24, 32};
+  const Deal one = deal_samples(rows, lengths, 1, 1, 8);
+  for (const int devices : {1, 2, 4, 8}) {
+    const Deal deal = deal_samples(rows, lengths, 1, devices, 8);
+    EXPECT_EQ(deal.sample_of, one.sample_of) << devices;
+    EXPECT_EQ(deal.length_of, one.length_of) << devices;
+    std::vector<std::int64_t> of_device(static_cast<std::size_t>(devices));
+    for (std::size_t u = 0; u < deal.length_of.size(); ++u) {
+      of_device[u * static_cast<std::size_t>(devices) / deal.length_of.size()] +=
+          lengths[static_cast<std::size_t>(deal.length_of[u])];
+    }
+    const auto [least, most] = std::minmax_element(of_device.begin(), of_device.end());
+    EXPECT_LE(*most - *least, lengths.back()) << devices << " devices";
+  }
+  EXPECT_NE(deal_samples(rows, lengths, 1, 2, 0).sample_of, deal_samples(rows, lengths, 1, 4, 0).sample_of);
+}
+
 TEST(DealSamples, OfEqualLengthKeepTheirOrder) {
-  const Deal deal = deal_samples(Lengths{9, 20, 9, 20, 9, 9}, Lengths{16, 32}, 2, 1);
+  const Deal deal = deal_samples(Lengths{9, 20, 9, 20, 9, 9}, Lengths{16, 32}, 2, 1, 0);
   EXPECT_EQ(deal.sample_of, (std::vector<int>{1, 3, 0, 2, 4, 5}));
   EXPECT_EQ(deal.length_of, (std::vector<int>{1, 0, 0}));
 }

@@ -61,6 +61,14 @@ TEST_F(Choose, TakesWhatIsSaidHoweverItIsSpaced) {
   EXPECT_EQ(choose({"run.steps=3", "run.steps = 4"}).options().run.steps, 4);
 }
 
+TEST_F(Choose, RowsThatAreThereStay) {
+  data_.write("output/data/train.jsonl", "mine");
+  const std::string said =
+      bad_input([&] { choose_run(data_.path("model"), data_.path("rows.jsonl"), data_.path("output"), {}); });
+  EXPECT_SAYS(said, "output/data: is there already; name a new folder");
+  EXPECT_EQ(std::filesystem::file_size(data_.path("output/data/train.jsonl")), 4);
+}
+
 // Ten passes.
 TEST_F(Choose, ABatchThatIsSaidMakesTheSteps) {
   EXPECT_EQ(steps({}), ratio_rounded_up(10 * kTraining, 32));

@@ -163,6 +163,19 @@ TEST_F(MeasuringTest, ATrainerMeasuresNothingUntilItIsTuned) {
   EXPECT_EQ(known.estimated, 0);
 }
 
+// On a device that a run nearly fills, what is not chosen may not fit.
+TEST_F(MeasuringTest, WhatDoesNotFitIsEstimated) {
+  Options small = options("full");
+  small.device.memory = Trainer(small).contract().device_bytes;
+  small.recompute.policy = "auto";
+  const StepPrediction roomy = Trainer(options("auto"), measuring(60)).predict(true);
+  EXPECT_EQ(roomy.estimated, 0);
+  std::filesystem::remove(file_);
+  Trainer trainer(small, measuring(60));
+  EXPECT_GT(trainer.predict(true).measured, 5);
+  EXPECT_LE(trainer.device_peak_bytes(), small.device.memory);
+}
+
 TEST_F(MeasuringTest, WithoutTimeNothingIsKept) {
   EXPECT_GT(predict(0).estimated, 5);
   EXPECT_EQ(calibration(), "");

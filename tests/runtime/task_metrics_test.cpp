@@ -24,7 +24,12 @@ const std::vector<float> kScores = {0.5f, 2.5f, -0.5f, -0.5f, -1.5f, -2.0f, 0.5f
 // Six sequences of twelve tags.
 const Classes kTags = {2, 2, 2, 3, 2, 1, 3, 2, 2, 4, 1, 4, 1, 1, 2, 3, 2, 0, 3, 1, 4, 4, 4, 3, 2, 4, 4, 2, 0, 1, 1, 4, 3, 4, 1, 1, 1, 0, 3, 1, 1, 0, 1, 0, 2, 1, 3, 1, 4, 0, 3, 3, 2, 3, 4, 0, 4, 1, 1, 2, 0, 2, 3, 2, 3, 0, 4, 2, 0, 4, 4, 2};
 const Classes kTagsPredicted = {2, 2, 2, 3, 1, 1, 4, 2, 2, 4, 1, 1, 1, 1, 0, 3, 2, 4, 3, 1, 3, 4, 3, 3, 3, 4, 1, 2, 0, 3, 1, 4, 2, 4, 1, 1, 1, 0, 3, 1, 3, 0, 1, 0, 0, 1, 3, 1, 2, 0, 4, 3, 2, 0, 4, 0, 4, 4, 1, 2, 0, 2, 4, 2, 3, 0, 4, 2, 0, 4, 4, 4};
+// Five sequences of twelve tags of IOBES.
+const Classes kLongTags = {6, 8, 6, 5, 6, 7, 5, 5, 7, 6, 8, 2, 3, 6, 0, 7, 7, 6, 4, 7, 6, 8, 5, 0, 7, 5, 5, 5, 6, 6, 6, 7, 0, 5, 7, 5, 2, 0, 1, 2, 2, 2, 2, 0, 4, 1, 2, 0, 6, 6, 6, 0, 6, 5, 6, 6, 5, 6, 0, 6};
+const Classes kLongTagsPredicted = {6, 8, 6, 5, 6, 7, 5, 5, 3, 3, 8, 2, 3, 6, 0, 7, 0, 5, 8, 7, 8, 8, 5, 0, 2, 5, 5, 5, 6, 6, 6, 7, 0, 5, 7, 5, 0, 0, 1, 2, 2, 2, 2, 7, 4, 8, 2, 0, 6, 8, 8, 4, 3, 2, 6, 6, 5, 6, 0, 6};
 // clang-format on
+const std::vector<std::string> kLongNames = {"O",     "B-PER", "I-PER", "E-PER", "S-PER",
+                                             "B-LOC", "I-LOC", "E-LOC", "S-LOC"};
 const std::vector<std::string> kNames = {"O", "B-PER", "I-PER", "B-LOC", "I-LOC"};
 
 TEST(TaskMetrics, OfTwoClassesAreThoseOfScikitLearn) {
@@ -70,6 +75,10 @@ TEST(TaskMetrics, EntitiesAreThoseOfSeqeval) {
   EXPECT_GT(std::abs(entity_f1(tags, kNames) - 0.693069306930693), 1e-6);
 }
 
+TEST(TaskMetrics, EntitiesOfIobesAreThoseOfSeqeval) {
+  EXPECT_NEAR(entity_f1({{0, 12, 24, 36, 48}, kLongTagsPredicted, kLongTags}, kLongNames), 0.6575342465753424, 1e-12);
+}
+
 TEST(TaskMetrics, OfWordsHaveAnF1WhereTagsMarkEntities) {
   const auto names_of = [](const std::vector<std::string>& tags) {
     TaskMetrics task(HeadKind::tokens, static_cast<std::int64_t>(tags.size()), tags);
@@ -80,11 +89,11 @@ TEST(TaskMetrics, OfWordsHaveAnF1WhereTagsMarkEntities) {
     return names;
   };
   using Names = std::vector<std::string>;
-  for (const Names& tags : {Names{"O", "B-PER"}, Names{"I-PER", "O"}}) {
+  for (const Names& tags : {Names{"O", "B-PER"}, Names{"I-PER", "O"}, Names{"S-PER", "E-PER"}}) {
     EXPECT_EQ(names_of(tags), (Names{"accuracy", "f1"})) << tags[0];
   }
   for (const Names& tags : {Names{}, Names{"DET", "PRT"}, Names{"O", "B-"}, Names{"O", "PER"}, Names{"", "B-PER"},
-                            Names{"OTHER", "B-PER"}, Names{"O", "S-PER"}}) {
+                            Names{"OTHER", "B-PER"}, Names{"O", "U-PER"}}) {
     EXPECT_EQ(names_of(tags), Names{"accuracy"}) << (tags.empty() ? "" : tags[0] + ", " + tags[1]);
   }
 }

@@ -61,6 +61,7 @@ TEST(TextDocuments, JsonLines) {
             (Texts{"a\nb", "\xc3\xa9"}));
   EXPECT_EQ(texts(data, "{\"prompt\": \"Q: \", \"completion\": \"A\"}", settings), (Texts{"Q: A"}));
   EXPECT_EQ(read(data, "source", settings)[0].first, 3u);
+  EXPECT_EQ(texts(data, "{\"text\": [], \"text\": \"last\"}", settings), (Texts{"last"}));  // as in Python
   EXPECT_EQ(texts(data, "{\"body\": \"x\"}", {.kind = TextKind::jsonl, .columns = {"body"}}), (Texts{"x"}));
 }
 

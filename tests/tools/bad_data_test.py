@@ -201,6 +201,29 @@ class Data(unittest.TestCase):
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertEqual(json.loads(done.stdout.splitlines()[-1])["steps"], 2)
 
+    def test_what_is_no_text_is_warned_of(self):
+        names = ["a.txt", "b.gz", "c.png"]
+        contents = dict(zip(names, (b"text " * 30000, gzip.compress(b"text " * 30000), b"\x89PNG\r\n" + b"x" * 65000 + b"\0")))
+        for bad, tokenizer in (("", "bytes"), ("b.gz", "bytes"), ("c.png", "bytes"), ("c.png", self.work / "vocab.txt")):
+            for name, content in contents.items():
+                (self.work / name).write_bytes(content)
+            (self.work / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ntext\n")
+            if bad == "b.gz":
+                (self.work / bad).write_bytes(gzip.compress(b"text\0" * 100))
+            if bad != "c.png":
+                (self.work / "c.png").write_bytes(b"text " * 30)
+            if bad == "b.gz" and self.missing(contents[bad]):
+                continue
+            for said in ('format = "auto"', 'format = "text"'):
+                with self.subTest(bad, tokenizer=tokenizer, said=said):
+                    done = self.train(self.work / "?.*", f'{said}\ntokenizer = "{tokenizer}"', "--dry-run")
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    warned = [line for line in done.stderr.splitlines() if "is read as text, but has bytes of 0" in line]
+                    self.assertEqual(len(warned), int(bad != "" and "auto" in said), done.stderr)
+                    for line in warned:
+                        self.assertIn(f"{self.work / bad}: is read", line)
+                        self.assertIn("leave it out of data.train", line)
+
     def test_a_file_that_shrinks_is_an_error(self):
         """Not a signal: tokens are read, not mapped."""
         (self.work / "a.ids").write_bytes(bytes(200000))

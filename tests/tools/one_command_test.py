@@ -3,6 +3,7 @@
 
     one_command_test.py FOLDER_OF_THE_TOOLS
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 TOOLS = pathlib.Path(sys.argv[1]).resolve()
@@ -96,6 +98,40 @@ class OneCommandTest(unittest.TestCase):
         refused = self.train(*command)
         self.assertEqual(refused.returncode, 2, refused.stderr)
         self.assertIn("--output out: is there already and not empty", refused.stderr)
+
+    def test_a_preparation_that_was_killed_begins_anew(self):
+        out, user = self.path / "out", self.path / "user/data/train.jsonl"
+        run = subprocess.Popen([TOOLS / "l2l-train", "--pretrained", MODEL, "--data", self.rows, "--output", out], stderr=subprocess.DEVNULL,
+                               env={**os.environ, "XDG_CACHE_HOME": str(self.path / "cache")})
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        while not (out / "data/train.jsonl").exists():
+            self.assertIsNone(run.poll())
+            time.sleep(0.001)
+        run.kill()
+        run.wait()
+        left = sorted(out.rglob("*"))
+        self.assertIn(out / "config.toml.unfinished", left)
+        # What a process that lives has made, and what people keep there, stays.
+        with open(out / "config.toml.unfinished") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.assertIn("--output out: another run is being prepared there; name a new folder", self.train().stderr)
+        self.assertEqual(sorted(out.rglob("*")), left)
+        user.parent.mkdir(parents=True)
+        user.write_text("mine")
+        (out / "data/mine").write_text("")
+        for folder in ("out", "user"):
+            refused = self.train(output=folder)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(f"--output {folder}: is there already and not empty; name a new folder, or remove it\n", refused.stderr)
+        self.assertEqual((user.read_text(), sorted(out.rglob("*"))), ("mine", sorted([*left, out / "data/mine"])))
+        (out / "data/mine").unlink()
+        shutil.copytree(out, self.path / "again")
+        for folder, more in (("out", ()), ("again", ("--resume-if-any",))):
+            done = self.train("--set", "run.steps=1", *more, output=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue((self.path / folder / "config.toml").is_file())
+            self.assertFalse((self.path / folder / "config.toml.unfinished").exists())
 
     def chosen(self, key, done):
         """The value and the reason, as the run says them."""
@@ -256,6 +292,7 @@ class OneCommandTest(unittest.TestCase):
         self.refuse("unknown key", "--set", "optimizer.lerning_rate=1")
         self.refuse("model.sequence", "--set", "model.sequence=100000")
         self.refuse("cannot be", data=self.path / "none.jsonl")
+        self.refuse("cannot be", data=self.path / "none.jsonl", output="new/folder")
         self.refuse("config.json", model=self.path)
         bad.write_text("".join(json.dumps({"text": "x", "labels": i % 2}) + "\n" for i in range(40)))
         self.refuse('has "labels" beside "text"; what is learned of a text is its "label"', data=bad)
@@ -266,6 +303,9 @@ class OneCommandTest(unittest.TestCase):
                 shutil.copy(MODEL / name, self.path / "cache" / name)
         (self.path / "cache/model.safetensors").write_bytes((MODEL / "model.safetensors").read_bytes()[:-1000])
         self.refuse("model.safetensors", model=self.path / "cache")
+        planned = self.run_tool(self.path / "cache", name="l2l-plan")
+        self.assertEqual(planned.returncode, 2, planned.stderr)
+        self.assertRegex(planned.stderr, "cache/model.safetensors: .* do not lie within the [0-9]+ bytes of data\n$")
         # Of the rows: what only the plan finds.
         bad.write_text("".join(json.dumps({"text": "" if i == 7 else 5 if i == 9 else "x", "label": i % 2}) + "\n" for i in range(40)))
         self.refuse('bad.jsonl: line 10: "text" is not a string', data=bad)

@@ -355,6 +355,8 @@ class OperatorTest(unittest.TestCase):
         self.run_to_end("--output", "empty", "--trace", "empty/config.toml", status=2)
         _, err = self.run_to_end("--set", "checkpoint.directory=m.jsonl", status=2)
         self.assertIn("--metrics m.jsonl: is the file of checkpoint.directory, too", err)
+        _, err = self.run_to_end("--output", "new", "--trace", "new/metrics.jsonl", status=2)  # which l2l-report reads
+        self.assertIn("--trace new/metrics.jsonl: is the file of --output, too", err)
         self.run_to_end("--output", 300 * "x", status=2)
         self.assertEqual([*sorted(self.path.iterdir()), *(self.path / "empty").iterdir()], before)
         # Others may lie in it, however it is spelt.
@@ -594,6 +596,24 @@ class OperatorTest(unittest.TestCase):
                 self.assertEqual(run.returncode, 0, err)
             self.assertEqual(len(list(self.path.glob(f"{round}/x/y/*/checkpoints/step-*"))), 8)
             shutil.rmtree(self.path / "new")
+
+    def test_no_output_is_where_checkpoints_are(self):
+        directory = self.path / "checkpoints/run"
+        self.run_to_end()
+        before = sorted(directory.rglob("*"))
+        for option in ("--metrics", "--trace"):
+            for name in ("step-00000006", "step-00000004/new", "best"):
+                _, err = self.run_to_end("--resume", directory, "--steps", "6", option, directory / name, status=2)
+                self.assertIn(f"{option} {directory / name}: is where checkpoints of checkpoints/run are written", err)
+                self.assertEqual(sorted(directory.rglob("*")), before)
+        self.run_to_end("--resume", directory, "--steps", "6", "--trace", directory / "trace")
+
+    def test_a_dry_run_tells_the_settings_that_a_resume_changes(self):
+        self.run_to_end()
+        changed = ("--resume", "checkpoints/run", "--set", "optimizer.learning_rate=0.5", "--allow-change", "optimizer.learning_rate")
+        for more in (("--dry-run",), ()):
+            _, err = self.run_to_end(*changed, *more)
+            self.assertEqual(err.count("going on with other settings than the checkpoint's: optimizer.learning_rate = 0.5 (was 0.001)"), 1, err)
 
     def test_only_the_folder_of_a_run_is_gone_on_from(self):
         def refusal(output):

@@ -274,7 +274,14 @@ class Tokenizers(unittest.TestCase):
         self.assertEqual(self.encode([text, "hi hi", "hi<u>hi"]), [ids, [9, 9], [9, 5, 7, 8]])
         self.assertEqual(self.decode([ids]), [" hi  hi"])
         self.assertEqual(self.decode([ids], "--special"), [text])
-        # Tokens that were added to the model, and the end of a document, by tokenizer_config.json.
+        # Tokens that were added to the model, by the file of older directories.
+        def added(status=0, **tokens):
+            (folder / "added_tokens.json").write_text(json.dumps(tokens))
+            return run(TOOLS / "l2l-tokenize", self.tokenizer, "-", text=b"hi hello hi<s>", status=status)
+        self.assertEqual(added(hello=12, **{"<s>": 1}).stdout.split(), b"9 6 12 6 9 1".split())
+        for says, tokens in ((b'"hi" has the id 10', {"\u2581hi": 10}), (b'"x" has the id 7, which is one', {"x": 7})):
+            self.assertIn(says, added(status=2, **tokens).stderr.replace("\u2581".encode(), b""))
+        # By tokenizer_config.json, which counts, and the end of a document.
         (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>", "added_tokens_decoder": {
             "2": {"content": "</s>", "special": True}, "10": {"content": "<|im_end|>", "special": True}, "11": {"content": "hello", "rstrip": True}}}))
         self.assertEqual(self.encode(["hi<|im_end|>hello hi</s>"]), [[9, 10, 11, 9, 2]])
@@ -453,6 +460,18 @@ class Tokenizers(unittest.TestCase):
             kept |= set(folder.iterdir())
             lasts.append([struct.unpack("<H", ids[-2:])[0]])
         self.assertEqual(lasts, self.encode(["a", "b"]))
+
+    def test_a_checkpoint_has_what_is_read_beside_a_vocabulary(self):
+        folder = self.work / "words"
+        folder.mkdir()
+        self.tokenizer = folder / "vocab.txt"
+        files = {"vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n", "tokenizer_config.json": "{}", "added_tokens.json": '{"<x>": 6}'}
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        (self.work / "text").write_text("a <x> " * 30)
+        self.train()
+        checkpoint, = (self.work / "run").glob("step-*")
+        self.assertEqual({name: (checkpoint / name).read_text() for name in files}, files)
 
     def test_what_killed_processes_left_in_the_cache_goes(self):
         self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))

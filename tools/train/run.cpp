@@ -46,6 +46,20 @@ std::optional<Options> config_in(const fs::path& file) {
   }
 }
 
+// Throws BadInput where saves make, move or remove the file: within a checkpoint, or in its place.
+void check_apart_from_saves(const NamedFile& file, const fs::path& checkpoints) {
+  if (file.path.empty() || checkpoints.empty()) return;
+  std::error_code ignored;
+  const auto resolved = [&](const fs::path& path) { return fs::weakly_canonical(fs::absolute(path), ignored); };
+  const fs::path inside = resolved(file.path).lexically_relative(resolved(checkpoints));
+  if (inside.empty()) return;
+  const std::string name = inside.begin()->string();
+  const bool saved = name.starts_with("step-") || name.starts_with(".step-");
+  if (!saved && name != "best" && !name.starts_with(".best.")) return;
+  throw BadInput(file.option + " " + file.path.string() + ": is where checkpoints of " + checkpoints.string() +
+                 " are written; name another one");
+}
+
 constexpr bool is_finished(RunEnd end) { return end == RunEnd::steps || end == RunEnd::patience; }
 
 }  // namespace
@@ -96,9 +110,11 @@ void Run::check_outputs() const {
   }
   check_file(arguments_.metrics, "--metrics", is_metrics);
   check_file(arguments_.trace, "--trace", is_trace);
-  files.push_back({"--metrics", arguments_.metrics});
-  files.push_back({"--trace", arguments_.trace});
+  const NamedFile metrics{"--metrics", arguments_.metrics}, trace{"--trace", arguments_.trace};
+  files.insert(files.end(), {metrics, trace});
   check_apart(files);
+  if (!folder.empty()) check_apart({{"--output", folder / "metrics.jsonl"}, trace});  // where --metrics is another file
+  for (const NamedFile& file : {metrics, trace}) check_apart_from_saves(file, checkpoints);
   if (!arguments_.metrics.empty()) MetricsFile::check_unused(arguments_.metrics);
 }
 

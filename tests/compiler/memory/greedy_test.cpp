@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "compiler/memory/planner.h"
 #include "tests/compiler/memory/random_problems.h"
 
@@ -22,6 +24,14 @@ void pin(Random& random, Problem& problem) {
   for (std::size_t t = 0; t < problem.tensors.size(); ++t) {
     if (random() % 8 == 0) problem.tensors[t].offset = anywhere.offsets[t];
   }
+}
+
+// The portfolio places by it before the others, and does not repeat it.
+TEST(Greedy, TheDefaultIsTheFirstAndStandsOnce) {
+  std::vector<std::string> names;
+  for (const Greedy& greedy : all_greedy()) names.push_back(name_of(greedy));
+  EXPECT_EQ(names.front(), name_of(Greedy{}));
+  EXPECT_EQ(std::count(names.begin(), names.end(), name_of(Greedy{})), 1);
 }
 
 TEST(Greedy, AllOfThemArePlans) {

@@ -92,7 +92,9 @@ TEST(HubConfig, EverySpellingOfPositionsIsRead) {
   const ModelOptions both = read(R"({"model_type": "gemma3_text", "rope_scaling": {}, "rope_parameters": {
       "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 2e6},
       "sliding_attention": {"rope_type": "default", "rope_theta": 3e4}}, "sliding_window_pattern": 3})");
-  for (const ModelOptions& model : {old, nested, both}) {
+  const ModelOptions inner = read(R"({"model_type": "gemma3_text", "rope_theta": 4e6, "rope_local_base_freq": 3e4,
+      "rope_scaling": {"rope_type": "linear", "factor": 8.0, "rope_theta": 2e6}, "sliding_window_pattern": 3})");
+  for (const ModelOptions& model : {old, nested, both, inner}) {
     EXPECT_EQ(model.rope_theta, 2e6);
     EXPECT_EQ(model.rope_local_theta, 3e4);
     EXPECT_EQ(model.rope_factor, 8);
@@ -190,6 +192,11 @@ TEST(HubConfig, WhatIsNotBuiltIsRefused) {
   EXPECT_REFUSES(llama(R"("quantization_config": {"bits": 4})"), "quantization_config");
   EXPECT_REFUSES(llama(R"("auto_map": {})"), "auto_map");
   EXPECT_REFUSES(llama(R"("num_local_experts": 8)"), "num_local_experts: a mixture of experts is not built");
+  EXPECT_REFUSES(llama(R"("per_layer_config": {"1": {"num_key_value_heads": 2}})"), "per_layer_config");
+  EXPECT_EQ(refusal(llama(R"("per_layer_config": {})")), "(accepted)");
+  EXPECT_REFUSES(llama(R"("is_causal": false)"), "is_causal: false is not built");
+  EXPECT_REFUSES(R"({"model_type": "gpt2", "is_causal": false})", "is_causal: false is not built");
+  EXPECT_EQ(refusal(R"({"model_type": "bert", "is_causal": false})"), "(accepted)");
   EXPECT_REFUSES(llama(R"("hidden_act": "relu2")"), "hidden_act: the activation \"relu2\" is not built");
   EXPECT_REFUSES(llama(R"("attention_dropout": 0.1)"), "attention_dropout");
   EXPECT_REFUSES(llama(R"("partial_rotary_factor": 0.5)"), "partial_rotary_factor");
@@ -230,6 +237,8 @@ TEST(HubConfig, WhatIsNotBuiltIsRefused) {
                  "hidden_dropout: a head for tokens without dropout");
   EXPECT_EQ(refusal(of_tokens("llama", R"(, "classifier_dropout": 0, "hidden_dropout": 0.1)")), "(accepted)");
   EXPECT_EQ(refusal(of_tokens("gpt2", R"(, "classifier_dropout": 0.1)")), "(accepted)");
+  EXPECT_REFUSES(of_tokens("qwen3", R"(, "token_classification_bias": false)"), "token_classification_bias: false");
+  EXPECT_EQ(refusal(of_tokens("gpt2", R"(, "token_classification_bias": false)")), "(accepted)");  // always has one
   EXPECT_EQ(refusal(of_tokens("llama", "")), "(accepted)");
   EXPECT_EQ(refusal(R"({"model_type": "llama", "architectures": ["LlamaForSequenceClassification"],
                         "classifier_dropout": 0.5})"),
@@ -277,7 +286,8 @@ TEST(HubConfig, RoundTrips) {
   }
 }
 
-// Every head that a family has is read back, with the names of its classes; a head of tokens has none.
+// Every head that a family has is read back, with the names of its classes; a head of tokens has none. What the
+// original says of another head is not kept.
 TEST(HubConfig, HeadsRoundTrip) {
   for (const Architecture& architecture : architectures()) {
     for (const char* const head : {"classification", "regression", "tokens", "choice"}) {
@@ -295,7 +305,11 @@ TEST(HubConfig, HeadsRoundTrip) {
         EXPECT_TRUE(model.head == "choice" ? !architecture.encoder : architecture.name == "gemma3") << head;
         continue;
       }
-      const ModelOptions again = read(hub_config(model, R"({"id2label": {"0": "other", "1": "names"}})"));
+      const std::string text = hub_config(model, R"({"id2label": {"0": "other", "1": "names"},
+          "classifier_dropout": 0.3, "hidden_dropout": 0.3, "token_classification_bias": false})");
+      const ModelOptions again = read(text);
+      const bool drops_out = architecture.encoder || model.head == "tokens";
+      EXPECT_EQ(parse_json(text)["classifier_dropout"], drops_out ? model.dropout : 0.3) << architecture.name;
       EXPECT_EQ(again.head, head) << architecture.name;
       EXPECT_EQ(again.label_names, model.label_names);
       if (classes) {
