@@ -5,7 +5,7 @@
 
 A config draws what the bits depend on: the model, its data, batch, optimizer, precision, adapters. It is trained once,
 with everything recomputed and on one thread, and then again with what the bits must not depend on: recomputation, places
-of layer inputs and weights, limits on memory, threads, order of updates, several devices and processes, layers split over
+of layer inputs and weights, limits on scratch, threads, order of updates, several devices and processes, layers split over
 devices, and an interruption after which it resumes. Each run also has to stay within its memory contract. What is refused
 before step 1 in one of these ways is counted and passed over; any other exit status, or other weights, is a fault, which is
 printed with the commands that show it. Exit status 1 when there is one. The same seed draws the same configs.
@@ -17,6 +17,7 @@ import os
 import pathlib
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -65,11 +66,10 @@ def write_data(draw, folder, architecture, sequence, keys):
     name = "rows.jsonl"
     if kind == "stream":
         name = "stream"
-    elif kind == "mixture":
+    elif kind in ("documents", "mixture"):
         (folder / name).write_text(rows(lambda: {"text": short()}))
-        keys["data.source"] = [{"train": ["stream"], "weight": draw.choice([1, 2.5])}, {"train": [name], "weight": 1}]
-    elif kind == "documents":
-        (folder / name).write_text(rows(lambda: {"text": short()}))
+        if kind == "mixture":
+            keys["data.source"] = [{"train": ["stream"], "weight": draw.choice([1, 2.5])}, {"train": [name], "weight": 1}]
     elif kind == "prompt":
         (folder / name).write_text(rows(lambda: {"prompt": short(), "completion": short()}))
         keys["data.columns"] = ["prompt", "completion"]
@@ -211,7 +211,7 @@ def draw_way(draw, keys, several):
     return way, ranks
 
 
-class Faults(Exception):
+class Fault(Exception):
     pass
 
 
@@ -226,34 +226,34 @@ class Check:
         self.several = shutil.which("mpirun") is not None
 
     def train(self, name, keys, ranks=1, more=()):
-        """Result of a run, None where it is refused. Raises Faults where it ends otherwise."""
+        """Result of a run, None where it is refused. Raises Fault where it ends otherwise."""
         named = [word for key, thing in keys.items() for word in ("--set", f"{key}={value(thing)}")]
         launcher = ["mpirun", "-n", str(ranks)] if ranks > 1 else []
         command = [*launcher, str(self.arguments.tools / "l2l-train"), "run.toml", "--quiet", *named, *more]
-        shown = " ".join(word if word.isalnum() else "'" + word + "'" for word in command)
+        shown = shlex.join(command)
         try:
             done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=300, env=self.environment)
         except subprocess.TimeoutExpired:
-            raise Faults(f"{name}: not done after 300 s\n{shown}")
+            raise Fault(f"{name}: not done after 300 s\n{shown}")
         if done.returncode == 2:
             self.reasons[refusal(done.stderr)] += 1
             return None
         if done.returncode != 0:
-            raise Faults(f"{name}: exit status {done.returncode}: {done.stderr[-1500:]}\n{shown}")
+            raise Fault(f"{name}: exit status {done.returncode}: {done.stderr[-1500:]}\n{shown}")
         self.counts[name] += 1
         result = json.loads(done.stdout.strip().splitlines()[-1])
         result["command"] = shown
         if result["device_peak_bytes"] != result["predicted_device_bytes"]:
-            raise Faults(f"{name}: {result['device_peak_bytes']} bytes of device memory, {result['predicted_device_bytes']} by the "
-                         f"contract\n{shown}")
+            raise Fault(f"{name}: {result['device_peak_bytes']} bytes of device memory, {result['predicted_device_bytes']} by the "
+                        f"contract\n{shown}")
         most = 1.02 * result["predicted_host_bytes"] + HOST_SLACK
         if result["host_bytes"] > most:
-            raise Faults(f"{name}: {result['host_bytes']} bytes of host memory, at most {most:.0f} by the contract\n{shown}")
+            raise Fault(f"{name}: {result['host_bytes']} bytes of host memory, at most {most:.0f} by the contract\n{shown}")
         return result
 
     def compare(self, name, first, other):
         if first["weights_hash"] != other["weights_hash"]:
-            raise Faults(f"{name}: other weights, losses {first['loss']} and {other['loss']}\n{first['command']}\n{other['command']}")
+            raise Fault(f"{name}: other weights, losses {first['loss']} and {other['loss']}\n{first['command']}\n{other['command']}")
 
     def resumed(self, draw, keys, way, ranks):
         """The result of a run that is interrupted behind a step and goes on in the second of two ways."""
@@ -298,7 +298,7 @@ class Check:
         while time.monotonic() < end and seed < self.arguments.seed + self.arguments.configs:
             try:
                 self.check(seed)
-            except Faults as fault:
+            except Fault as fault:
                 faults += 1
                 print(f"seed {seed}: {fault}", flush=True)
                 if self.arguments.keep:
