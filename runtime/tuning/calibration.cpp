@@ -167,7 +167,9 @@ Calibration::Calibration(std::filesystem::path file, std::string machine)
 
 std::optional<double> Calibration::find(std::string_view name) const {
   const auto found = values_.find(name);
-  return found == values_.end() ? std::nullopt : std::optional(found->second);
+  if (found == values_.end()) return std::nullopt;
+  used_.insert(found->first);
+  return found->second;
 }
 
 void Calibration::set(const std::string& name, double value) {
@@ -175,6 +177,7 @@ void Calibration::set(const std::string& name, double value) {
     throw Error("calibration: " + name + " is " + std::to_string(value) + ", not above 0");
   }
   values_[name] = changed_[name] = value;
+  used_.insert(name);
 }
 
 void Calibration::set_kernel_choices(const KernelChoices& of_devices) {
@@ -185,15 +188,21 @@ void Calibration::set_kernel_choices(const KernelChoices& of_devices) {
 
 void Calibration::save_now_and_then() {
   constexpr std::chrono::milliseconds kBetween{200};
-  if (std::chrono::steady_clock::now() - saved_ > kBetween) save();
+  if (std::chrono::steady_clock::now() - saved_ > kBetween) write(/*all=*/true);
 }
 
-void Calibration::save() {
+void Calibration::save() { write(/*all=*/false); }
+
+void Calibration::write(bool all) {
   saved_ = std::chrono::steady_clock::now();
   if ((changed_.empty() && changed_kernels_.empty()) || file_.empty()) return;
   try {
     Content content = read(file_, /*warn=*/false);
-    for (const auto& [name, value] : changed_) content.machines[machine_][name] = value;
+    Values& figures = content.machines[machine_];
+    if (!all && !changed_.empty() && figures.size() + changed_.size() > kMostFigures) {
+      std::erase_if(figures, [&](const auto& figure) { return !used_.contains(figure.first); });
+    }
+    for (const auto& [name, value] : changed_) figures[name] = value;
     for (const auto& [device, kernels] : changed_kernels_) content.kernels[device] = kernels;
     Json json = {{"format", kFormat}, {"version", kVersion}, {"machines", content.machines}};
     if (!content.kernels.empty()) json["kernel_choices"] = content.kernels;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -50,17 +51,23 @@ class Calibration {
   void set_kernel_choices(const KernelChoices& of_devices);
 
   // Merges what was set into the file, whole or not at all (another process may have written meanwhile); a warning is
-  // logged when it cannot be written. Does nothing when nothing was set.
+  // logged when it cannot be written. Does nothing when nothing was set. Where more than kMostFigures of the machine
+  // would be in the file, only those that this object has found or set stay.
   void save();
   // Whether the file has all that was set.
   bool is_saved() const { return changed_.empty() && changed_kernels_.empty(); }
-  // The same, unless that was a moment ago: what is interrupted loses little.
+  // Saves, unless that was a moment ago: what is interrupted loses little. All figures stay.
   void save_now_and_then();
 
+  static constexpr std::size_t kMostFigures = 4096;  // half a megabyte, which each run reads
+
  private:
+  void write(bool all);
+
   std::filesystem::path file_;
   std::string machine_;
   std::map<std::string, double, std::less<>> values_, changed_;
+  mutable std::set<std::string, std::less<>> used_;  // names that were found or set
   KernelChoices kernels_, changed_kernels_;
   std::chrono::steady_clock::time_point saved_ = std::chrono::steady_clock::now();
 };

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -55,8 +54,9 @@ std::string find(const std::vector<char>& file, std::uint64_t address) {
 std::string symbol_name(const void* address) {
   Dl_info info{};
   if (!address || !dladdr(address, &info)) return "(unnamed)";
-  std::ifstream stream(info.dli_fname, std::ios::binary);
-  const std::vector<char> file{std::istreambuf_iterator<char>(stream), {}};
+  std::ifstream stream(info.dli_fname, std::ios::binary | std::ios::ate);
+  std::vector<char> file(stream ? static_cast<std::size_t>(stream.tellg()) : 0);
+  stream.seekg(0).read(file.data(), static_cast<std::streamsize>(file.size()));
   const auto base = reinterpret_cast<std::uintptr_t>(info.dli_fbase);
   return find(file, reinterpret_cast<std::uintptr_t>(address) - base);
 }

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <nlohmann/json.hpp>
+#include <thread>
 
 #include "l2l/errors.h"
 #include "l2l/log.h"
@@ -76,6 +78,33 @@ TEST_F(CalibrationTest, TwoProcessesAddToOneFile) {
   const Calibration both(file_, "here");
   EXPECT_EQ(both.find("a"), 1);
   EXPECT_EQ(both.find("b"), 2);
+}
+
+TEST_F(CalibrationTest, AFileOfManyFiguresKeepsThoseInUse) {
+  const auto count = [&] { return nlohmann::json::parse(text())["machines"]["here"].size(); };
+  {
+    Calibration all(file_, "here"), there(file_, "there");
+    for (std::size_t i = 0; i < Calibration::kMostFigures; ++i) all.set("figure " + std::to_string(i), 1);
+    all.save();
+    there.set("another machine's", 2);
+    there.save();
+  }
+  EXPECT_EQ(count(), Calibration::kMostFigures);
+  Calibration one(file_, "here");
+  EXPECT_TRUE(one.find("figure 7"));
+  one.set_kernel_choices({{"a GPU", {{"product", "fast"}}}});
+  one.save();
+  EXPECT_EQ(count(), Calibration::kMostFigures) << "no figure was added";
+  one.set("new", 3);
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  one.save_now_and_then();
+  EXPECT_EQ(count(), Calibration::kMostFigures + 1) << "a run that goes on may ask for any of them";
+  one.set("newer", 4);
+  one.save();
+  EXPECT_EQ(count(), 3u);
+  const Calibration after(file_, "here");
+  for (const char* const name : {"figure 7", "new", "newer"}) EXPECT_TRUE(after.find(name)) << name;
+  EXPECT_EQ(Calibration(file_, "there").find("another machine's"), 2);
 }
 
 TEST_F(CalibrationTest, ChoicesOfKernelsComeBackOnEveryMachine) {
