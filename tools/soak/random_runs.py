@@ -3,10 +3,10 @@
 
     random_runs.py BUILD/tools [--minutes M] [--configs N] [--seed S] [--keep FOLDER]
 
-A config draws what the bits depend on: the model, its data, batch, optimizer, precision, adapters. It is trained once,
-with everything recomputed and on one thread, and then again with what the bits must not depend on: recomputation, places
-of layer inputs and weights, limits on scratch, threads, order of updates, several devices and processes, layers split over
-devices, and an interruption after which it resumes. Each run also has to stay within its memory contract. What is refused
+A config draws what the bits depend on: the model (of text, now and then of images), its data, batch, optimizer, precision,
+adapters. It is trained once, with everything recomputed and on one thread, and then again with what the bits must not
+depend on: recomputation, places of layer inputs and weights, limits on scratch and on device memory, threads, order of
+updates, several devices and processes, layers split over devices, and an interruption after which it resumes. Each run also has to stay within its memory contract. What is refused
 before step 1 in one of these ways is counted and passed over; any other exit status, or other weights, is a fault, which is
 printed with the commands that show it. Exit status 1 when there is one. The same seed draws the same configs.
 """
@@ -60,7 +60,7 @@ def write_data(draw, folder, architecture, sequence, keys):
     short = lambda: text(draw, draw.randint(1, longest))
     (folder / "stream").write_text(text(draw, 3000))
     kinds = ["stream", "stream", "documents", "classification", "regression"]
-    kinds += [] if architecture in ENCODERS else ["prompt", "messages", "mixture"]
+    kinds += ["choice"] if architecture in ENCODERS else ["prompt", "messages", "mixture"]
     kinds += ["tokens"] if architecture != "gemma3" else []
     kind = draw.choice(kinds)
     name = "rows.jsonl"
@@ -88,11 +88,14 @@ def write_data(draw, folder, architecture, sequence, keys):
         def tags():
             drawn = words()
             return {"tokens": drawn, "tags": [draw.randrange(3) for _ in drawn]}
+        def question():
+            choices = [draw.choice(WORDS) for _ in range(draw.randint(2, 3))]
+            return {"context": draw.choice(WORDS), "choices": choices, "label": draw.randrange(len(choices))}
         make = {"classification": lambda: {"text": short(), "label": draw.randrange(3)},
-                "regression": lambda: {"text": short(), "label": draw.random()}, "tokens": tags}[kind]
+                "regression": lambda: {"text": short(), "label": draw.random()}, "tokens": tags, "choice": question}[kind]
         (folder / name).write_text(rows(make))
-        if kind == "tokens":
-            keys["data.columns"] = ["tokens"]
+        if kind in ("tokens", "choice"):
+            keys["data.columns"] = {"tokens": ["tokens"], "choice": ["context", "choices"]}[kind]
     if kind != "mixture":
         keys["data.train"] = [name]
     if kind not in ("stream", "mixture") and draw.random() < 0.5:
@@ -105,8 +108,40 @@ def write_data(draw, folder, architecture, sequence, keys):
         keys["data.order"] = "sequential"
 
 
+def draw_training(draw, keys):
+    """What the bits depend on of any model's optimizer, schedule and precision."""
+    chance = lambda probability: draw.random() < probability
+    keys["optimizer.name"] = draw.choice(["adamw", "adamw", "adamw", "lamb", "sgd"])
+    keys["optimizer.learning_rate"] = draw.choice([1e-3, 1e-2])
+    keys["optimizer.clip"] = draw.choice(["none", "per_layer", "global", "global"])
+    keys["optimizer.max_norm"] = draw.choice([0.01, 1.0])
+    keys["optimizer.moments"] = draw.choice(["fp32", "fp32", "bf16_first", "bf16", "int8"])
+    keys["schedule.kind"] = draw.choice(["constant", "cosine", "linear"])
+    keys["schedule.warmup_steps"] = draw.choice([0, 2])
+    keys["precision.compute"] = draw.choice(["fp32", "fp32", "bf16", "fp16"])
+    if chance(0.3):
+        keys["precision.gradients"] = "fp32"
+    keys["run.seed"] = draw.randrange(1000)
+    keys["run.steps"] = draw.randint(2, 5)
+
+
+def draw_images(draw, folder):
+    """The same of a network for images, whose layers rebuild their inputs."""
+    image = lambda: bytes([draw.randrange(10)]) + draw.randbytes(3 * 32 * 32)
+    (folder / "train.bin").write_bytes(b"".join(image() for _ in range(40)))
+    keys = {"device.kind": "host", "model.architecture": "revbifpn", "model.image_size": 32, "data.train": ["train.bin"],
+            "data.augment": draw.choice(["none", "shift"]), "batch.micro_batch": draw.choice([1, 2, 3]),
+            "batch.micro_batches": draw.choice([1, 2, 4])}
+    if keys["batch.micro_batches"] == 4 and draw.random() < 0.5:
+        keys["batch.parts"] = 4
+    draw_training(draw, keys)
+    return keys
+
+
 def draw_config(draw, folder):
     """What the bits depend on, as keys of a config."""
+    if draw.random() < 0.03:
+        return draw_images(draw, folder)
     architecture = draw.choice(GPT2 * 3 + ENCODERS + ROTARY)
     heads = draw.choice([1, 2, 4])
     head_dim = draw.choice([4, 8, 16, 12, 32])
@@ -147,11 +182,7 @@ def draw_config(draw, folder):
     splits = heads > 1 and not {"batch.parts", "model.head", "model.attention", "model.reversible", "data.samples"} & set(keys)
     if splits and chance(0.5):
         keys["device.tensor"], keys["device.count"] = 2, 2 * keys.get("device.count", 1)
-    keys["optimizer.name"] = draw.choice(["adamw", "adamw", "adamw", "lamb", "sgd"])
-    keys["optimizer.learning_rate"] = draw.choice([1e-3, 1e-2])
-    keys["optimizer.clip"] = draw.choice(["none", "per_layer", "global", "global"])
-    keys["optimizer.max_norm"] = draw.choice([0.01, 1.0])
-    keys["optimizer.moments"] = draw.choice(["fp32", "fp32", "bf16_first", "bf16", "int8"])
+    draw_training(draw, keys)
     if chance(0.2):
         keys["optimizer.layer_decay"] = 0.9
     if chance(0.2):
@@ -163,27 +194,21 @@ def draw_config(draw, folder):
         keys["lora.dropout"] = draw.choice([0, 0.1])
         if chance(0.5):
             keys["lora.targets"] = [] if "model.head" in keys else ["all-linear"]
-    keys["schedule.kind"] = draw.choice(["constant", "cosine", "linear"])
-    keys["schedule.warmup_steps"] = draw.choice([0, 2])
-    keys["precision.compute"] = draw.choice(["fp32", "fp32", "bf16", "fp16"])
-    if chance(0.3):
-        keys["precision.gradients"] = "fp32"
     if chance(0.3) and "device.tensor" not in keys:
         keys["transfer.vocabulary_chunk"] = draw.choice([17, 64, 100])
-    keys["run.seed"] = draw.randrange(1000)
-    keys["run.steps"] = draw.randint(2, 5)
     return keys
 
 
-def draw_way(draw, keys, several):
-    """What the bits must not depend on: keys, and how many processes."""
+def draw_way(draw, keys, several, device_bytes):
+    """What the bits must not depend on: keys, and how many processes. `device_bytes`: what another way took."""
     way, ranks = {}, 1
     some = lambda probability, key, *values: way.__setitem__(key, draw.choice(values)) if draw.random() < probability else None
-    rebuilds = keys.get("model.reversible", "none") != "none"
+    images = keys["model.architecture"] == "revbifpn"
+    rebuilds = images or keys.get("model.reversible", "none") != "none"
     some(0.7, "recompute.policy", *(["auto", "full"] if rebuilds else ["auto", "none", "min_cut", "selective", "full"]))
     if way.get("recompute.policy") in (None, "auto"):
         some(0.0 if rebuilds else 0.2, "recompute.budget", 200_000, 1_000_000)
-    if keys.get("model.reversible") != "float":  # rebuilt inputs are others in their last bits than those that are kept
+    if not images and keys.get("model.reversible") != "float":  # rebuilt inputs are others in their last bits than those that are kept
         some(0.5, "transfer.stash", "host", "device")
     some(0.3, "transfer.resident_layers", 0, 1)
     some(0.3, "transfer.prefetch", 1, 2, 3)
@@ -193,6 +218,7 @@ def draw_way(draw, keys, several):
     some(0.2, "eps.verify", False)
     some(0.3, "optimizer.update", "after_backward")
     some(0.2, "data.threads", 2)
+    some(0.3, "device.memory", *(int(factor * device_bytes) for factor in (0.8, 1.0, 1.1, 1.5, 3)))
     parts, tensor = keys.get("batch.parts", 0), keys.get("device.tensor", 1)
     groups = keys.get("device.count", 1) // tensor
     if parts:
@@ -246,6 +272,8 @@ class Check:
         if result["device_peak_bytes"] != result["predicted_device_bytes"]:
             raise Fault(f"{name}: {result['device_peak_bytes']} bytes of device memory, {result['predicted_device_bytes']} by the "
                         f"contract\n{shown}")
+        if result["device_peak_bytes"] > keys.get("device.memory", result["device_peak_bytes"]):
+            raise Fault(f"{name}: {result['device_peak_bytes']} bytes of device memory, more than the limit\n{shown}")
         most = 1.02 * result["predicted_host_bytes"] + HOST_SLACK
         if result["host_bytes"] > most:
             raise Fault(f"{name}: {result['host_bytes']} bytes of host memory, at most {most:.0f} by the contract\n{shown}")
@@ -284,7 +312,7 @@ class Check:
             self.counts["refused"] += 1
             return
         for _ in range(self.arguments.ways):
-            way, ranks = draw_way(draw, keys, self.several)
+            way, ranks = draw_way(draw, keys, self.several, first["device_peak_bytes"])
             other = self.train(f"{ranks} processes" if ranks > 1 else "another way", way, ranks)
             if other:
                 self.compare("another way", first, other)
