@@ -6,9 +6,10 @@
 A config draws what the bits depend on: the model (of text, now and then of images), its data, batch, optimizer, precision,
 adapters. It is trained once, with everything recomputed and on one thread, and then again with what the bits must not
 depend on: recomputation, places of layer inputs and weights, limits on scratch and on device memory, threads, order of
-updates, several devices and processes, layers split over devices, and an interruption after which it resumes. Each run also has to stay within its memory contract. What is refused
-before step 1 in one of these ways is counted and passed over; any other exit status, or other weights, is a fault, which is
-printed with the commands that show it. Exit status 1 when there is one. The same seed draws the same configs.
+updates, several devices and processes, layers split over devices, and an interruption after which it resumes. Each run
+also has to stay within its memory contract. What is refused before step 1 in one of these ways is counted and passed over;
+any other exit status, or other weights, is a fault, which is printed with the commands that show it. Exit status 1 when
+there is one. The same seed draws the same configs.
 """
 import argparse
 import collections
@@ -44,9 +45,9 @@ def value(thing):
 
 
 def refusal(messages):
-    """What a program says of why it refuses, without names and numbers."""
+    """What a program says of why it refuses, without names, numbers and ways out."""
     said = next((line for line in messages.splitlines() if line.startswith("l2l-train: ")), messages[-200:])
-    return re.sub(r'[0-9][0-9.]*( [KM]iB| B| bytes)?|"[^"]*"', "_", said.removeprefix("l2l-train: "))[:120]
+    return re.sub(r'[0-9][0-9.]*( [KM]iB| B| bytes)?|"[^"]*"', "_", said.removeprefix("l2l-train: ").split(";")[0])[:120]
 
 
 def text(draw, words):
@@ -60,7 +61,7 @@ def write_data(draw, folder, architecture, sequence, keys):
     short = lambda: text(draw, draw.randint(1, longest))
     (folder / "stream").write_text(text(draw, 3000))
     kinds = ["stream", "stream", "documents", "classification", "regression"]
-    kinds += ["choice"] if architecture in ENCODERS else ["prompt", "messages", "mixture"]
+    kinds += [] if architecture in ENCODERS else ["prompt", "messages", "mixture"]
     kinds += ["tokens"] if architecture != "gemma3" else []
     kind = draw.choice(kinds)
     name = "rows.jsonl"
@@ -88,14 +89,11 @@ def write_data(draw, folder, architecture, sequence, keys):
         def tags():
             drawn = words()
             return {"tokens": drawn, "tags": [draw.randrange(3) for _ in drawn]}
-        def question():
-            choices = [draw.choice(WORDS) for _ in range(draw.randint(2, 3))]
-            return {"context": draw.choice(WORDS), "choices": choices, "label": draw.randrange(len(choices))}
         make = {"classification": lambda: {"text": short(), "label": draw.randrange(3)},
-                "regression": lambda: {"text": short(), "label": draw.random()}, "tokens": tags, "choice": question}[kind]
+                "regression": lambda: {"text": short(), "label": draw.random()}, "tokens": tags}[kind]
         (folder / name).write_text(rows(make))
-        if kind in ("tokens", "choice"):
-            keys["data.columns"] = {"tokens": ["tokens"], "choice": ["context", "choices"]}[kind]
+        if kind == "tokens":
+            keys["data.columns"] = ["tokens"]
     if kind != "mixture":
         keys["data.train"] = [name]
     if kind not in ("stream", "mixture") and draw.random() < 0.5:
@@ -110,7 +108,6 @@ def write_data(draw, folder, architecture, sequence, keys):
 
 def draw_training(draw, keys):
     """What the bits depend on of any model's optimizer, schedule and precision."""
-    chance = lambda probability: draw.random() < probability
     keys["optimizer.name"] = draw.choice(["adamw", "adamw", "adamw", "lamb", "sgd"])
     keys["optimizer.learning_rate"] = draw.choice([1e-3, 1e-2])
     keys["optimizer.clip"] = draw.choice(["none", "per_layer", "global", "global"])
@@ -119,7 +116,7 @@ def draw_training(draw, keys):
     keys["schedule.kind"] = draw.choice(["constant", "cosine", "linear"])
     keys["schedule.warmup_steps"] = draw.choice([0, 2])
     keys["precision.compute"] = draw.choice(["fp32", "fp32", "bf16", "fp16"])
-    if chance(0.3):
+    if draw.random() < 0.3:
         keys["precision.gradients"] = "fp32"
     keys["run.seed"] = draw.randrange(1000)
     keys["run.steps"] = draw.randint(2, 5)
@@ -208,7 +205,8 @@ def draw_way(draw, keys, several, device_bytes):
     some(0.7, "recompute.policy", *(["auto", "full"] if rebuilds else ["auto", "none", "min_cut", "selective", "full"]))
     if way.get("recompute.policy") in (None, "auto"):
         some(0.0 if rebuilds else 0.2, "recompute.budget", 200_000, 1_000_000)
-    if not images and keys.get("model.reversible") != "float":  # rebuilt inputs are others in their last bits than those that are kept
+    # Inputs that are rebuilt in floating point are others in their last bits than those that are kept.
+    if not images and keys.get("model.reversible") != "float":
         some(0.5, "transfer.stash", "host", "device")
     some(0.3, "transfer.resident_layers", 0, 1)
     some(0.3, "transfer.prefetch", 1, 2, 3)
@@ -246,7 +244,7 @@ class Check:
         self.arguments, self.folder = arguments, folder
         self.counts = collections.Counter()
         self.reasons = collections.Counter()
-        # Not the machine's: one with the times of a thousand shapes is megabytes of memory that no contract knows of.
+        # Not the machine's, whose figures of other shapes are memory that no contract knows of.
         self.environment = {**os.environ, **SURROUNDINGS, "L2L_CALIBRATION": str(folder / "calibration"),
                             "XDG_CACHE_HOME": str(folder / "cache")}
         self.several = shutil.which("mpirun") is not None
