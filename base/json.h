@@ -23,6 +23,8 @@ std::string why_discarded(std::string_view text, const std::string& otherwise);
 
 // A discarded value (is_discarded()) when `text` is not JSON in UTF-8, or nests too deep.
 nlohmann::json parse_json(std::string_view text);
+// The same, of what `keep` keeps: it is asked for each key and value (nlohmann::json::parser_callback_t).
+nlohmann::json parse_json(std::string_view text, const nlohmann::json::parser_callback_t& keep);
 // Hands the tokens of `text` to `reader` one by one, without building a tree; false once one of its calls returned
 // false.
 bool parse_json(std::string_view text, nlohmann::json_sax<nlohmann::json>& reader);

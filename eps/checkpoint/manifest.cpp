@@ -32,8 +32,7 @@ constexpr std::size_t kHash = 32;  // at least what the line of xxh64 adds
 
 std::string dump(const Json& json) { return json_text(json, 1) + "\n"; }
 
-// dump() of `json` with the tensors in place of the empty object that it has. Of tens of thousands, a tree would take
-// several times the text.
+// dump() of `json` with the tensors in place of the empty object that it has, without a tree of them, too.
 std::string dump(const Json& json, const std::map<std::string, std::uint64_t>& tensors) {
   const std::string rest = dump(json);
   const std::size_t place = rest.find(kNoTensors) + kNoTensors.size() - 1;  // no string has a line break
@@ -178,7 +177,47 @@ void check_format(const Json& json, const FieldReader& reader) {
   }
 }
 
-Manifest read_fields(const Json& json, const FieldReader& reader) {
+// Takes the tensors' hashes while the text is parsed, and leaves the member empty: of tens of thousands, a tree would
+// take several times the text.
+class TensorsReader {
+ public:
+  explicit TensorsReader(const FieldReader& reader) : reader_(reader) {}
+
+  // As parse_json() calls it.
+  bool keep(int depth, Json::parse_event_t event, const Json& value) {
+    if (event == Json::parse_event_t::key && depth == 1) inside_ = value == "tensors";
+    if (!inside_ || depth != 2) return true;
+    if (event == Json::parse_event_t::key) {
+      name_ = value.get_ref<const std::string&>();
+    } else {
+      take(value);
+    }
+    return false;
+  }
+
+  // To be asked after the format was checked: the tensors of another may be anything.
+  std::map<std::string, std::uint64_t> result() {
+    if (refusal_) throw CorruptFile(*refusal_);
+    return std::move(tensors_);
+  }
+
+ private:
+  void take(const Json& value) {
+    try {
+      tensors_[name_] = reader_.hash(value, "tensors." + name_);
+    } catch (const CorruptFile& error) {
+      if (!refusal_) refusal_ = error;
+    }
+  }
+
+  const FieldReader& reader_;
+  bool inside_ = false;
+  std::string name_;
+  std::map<std::string, std::uint64_t> tensors_;
+  std::optional<CorruptFile> refusal_;  // of the first that is no hash
+};
+
+Manifest read_fields(const Json& json, TensorsReader& tensors, const FieldReader& reader) {
   check_format(json, reader);
   Manifest manifest;
   manifest.state = read_state(json, reader);
@@ -186,9 +225,8 @@ Manifest read_fields(const Json& json, const FieldReader& reader) {
     manifest.update_counts[name] = reader.number(count, "update_counts." + name, kMostCount);
   }
   read_files(json, reader, manifest);
-  for (const auto& [name, hash] : reader.object(json, "tensors").items()) {
-    manifest.tensors[name] = reader.hash(hash, "tensors." + name);
-  }
+  reader.object(json, "tensors");
+  manifest.tensors = tensors.result();
   return manifest;
 }
 
@@ -199,7 +237,7 @@ bool has_manifest(const std::filesystem::path& folder) {
   if (!is_there(path)) return false;
   const InputFile file(path);
   if (file.bytes() > kMostBytes) return true;  // to be refused
-  const Json json = parse_json(file.text());
+  const Json json = parse_json(file.text(), [](int depth, auto, const auto&) { return depth < 2; });
   return !json.is_object() || json.value("format", Json()) == kFormat;
 }
 
@@ -244,9 +282,11 @@ Manifest read_manifest(const std::filesystem::path& folder) {
 
 Manifest parse_manifest(const std::string& text, const std::filesystem::path& file) {
   const FieldReader reader(file);
-  const Json json = parse_json(text);
+  TensorsReader tensors(reader);
+  const Json json = parse_json(
+      text, [&](int depth, Json::parse_event_t event, const Json& value) { return tensors.keep(depth, event, value); });
   if (json.is_discarded()) reader.refuse("text", "is not JSON in UTF-8");
-  const Manifest manifest = read_fields(json, reader);
+  Manifest manifest = read_fields(json, tensors, reader);
   if (to_text(manifest) != text) reader.refuse("xxh64", "the text was changed after it was written");
   return manifest;
 }

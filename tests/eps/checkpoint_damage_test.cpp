@@ -250,6 +250,13 @@ TEST_F(DamagedCheckpoint, ManifestsOfWrongKindsAreRefused) {
   EXPECT_SAYS(refusal("\"update_counts\": {", "\"update_counts\": 1, \"x\": {"), "update_counts: is no object");
   EXPECT_SAYS(refusal("\"header\": \"", "\"header\": \"g"), "header: is no hash of 16");
   EXPECT_SAYS(refusal("\"header\": \"", "\"header\": \"0"), "header: is no hash of 16");  // a digit too many
+  EXPECT_SAYS(refusal("\"bias\": \"", "\"bias\": \"g"), "tensors.bias: is no hash of 16");
+  EXPECT_SAYS(refusal("\"bias\": ", "\"bias\": {}, \"x\": "), "tensors.bias: is no string");
+  EXPECT_SAYS(refusal("\"tensors\": {", "\"tensors\": [\"x\"], \"x\": {"), "tensors: is no object");
+  EXPECT_SAYS(refusal("\"tensors\": {", "\"x\": {"), "tensors: is missing");
+  // Of another version, whatever it holds.
+  write_all(path_ / kManifestName, R"({"format": "l2l-checkpoint", "tensors": {"bias": {}}, "version": 3})");
+  EXPECT_SAYS(load_refusal(path_, target_.store), "version: is 3; this program reads version 2");
   for (const char* text : {"", "{", "null", "[]", "3", "{}"}) {
     write_all(path_ / kManifestName, text);
     EXPECT_SAYS(load_refusal(path_, target_.store), "manifest.json: ");
