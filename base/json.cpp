@@ -30,8 +30,6 @@ std::string why_discarded(std::string_view text, const std::string& otherwise) {
   return nests_too_deep(text) ? "is nested deeper than " + std::to_string(kMostJsonNesting) + " levels" : otherwise;
 }
 
-nlohmann::json parse_json(std::string_view text) { return parse_json(text, nullptr); }
-
 nlohmann::json parse_json(std::string_view text, const nlohmann::json::parser_callback_t& keep) {
   if (nests_too_deep(text)) return nlohmann::json::value_t::discarded;
   return nlohmann::json::parse(text.begin(), text.end(), keep, /*allow_exceptions=*/false);

@@ -22,9 +22,8 @@ bool nests_too_deep(std::string_view text, int most = kMostJsonNesting);
 std::string why_discarded(std::string_view text, const std::string& otherwise);
 
 // A discarded value (is_discarded()) when `text` is not JSON in UTF-8, or nests too deep.
-nlohmann::json parse_json(std::string_view text);
-// The same, of what `keep` keeps: it is asked for each key and value (nlohmann::json::parser_callback_t).
-nlohmann::json parse_json(std::string_view text, const nlohmann::json::parser_callback_t& keep);
+// `keep` is asked for each key and value (nlohmann::json::parser_callback_t); what it returns false for is left out.
+nlohmann::json parse_json(std::string_view text, const nlohmann::json::parser_callback_t& keep = nullptr);
 // Hands the tokens of `text` to `reader` one by one, without building a tree; false once one of its calls returned
 // false.
 bool parse_json(std::string_view text, nlohmann::json_sax<nlohmann::json>& reader);

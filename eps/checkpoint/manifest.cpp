@@ -32,7 +32,8 @@ constexpr std::size_t kHash = 32;  // at least what the line of xxh64 adds
 
 std::string dump(const Json& json) { return json_text(json, 1) + "\n"; }
 
-// dump() of `json` with the tensors in place of the empty object that it has, without a tree of them, too.
+// dump() of `json` with the tensors in place of the empty object that it has. Of tens of thousands, a tree would take
+// several times the text.
 std::string dump(const Json& json, const std::map<std::string, std::uint64_t>& tensors) {
   const std::string rest = dump(json);
   const std::size_t place = rest.find(kNoTensors) + kNoTensors.size() - 1;  // no string has a line break
@@ -177,8 +178,7 @@ void check_format(const Json& json, const FieldReader& reader) {
   }
 }
 
-// Takes the tensors' hashes while the text is parsed, and leaves the member empty: of tens of thousands, a tree would
-// take several times the text.
+// Takes the tensors' hashes while the text is parsed, so that, as in dump(), there is no tree of them.
 class TensorsReader {
  public:
   explicit TensorsReader(const FieldReader& reader) : reader_(reader) {}
@@ -237,7 +237,9 @@ bool has_manifest(const std::filesystem::path& folder) {
   if (!is_there(path)) return false;
   const InputFile file(path);
   if (file.bytes() > kMostBytes) return true;  // to be refused
-  const Json json = parse_json(file.text(), [](int depth, auto, const auto&) { return depth < 2; });
+  // Its own members, without what is in them.
+  const auto keep = [](int depth, auto, const auto&) { return depth < 2; };
+  const Json json = parse_json(file.text(), keep);
   return !json.is_object() || json.value("format", Json()) == kFormat;
 }
 
@@ -283,10 +285,10 @@ Manifest read_manifest(const std::filesystem::path& folder) {
 Manifest parse_manifest(const std::string& text, const std::filesystem::path& file) {
   const FieldReader reader(file);
   TensorsReader tensors(reader);
-  const Json json = parse_json(
-      text, [&](int depth, Json::parse_event_t event, const Json& value) { return tensors.keep(depth, event, value); });
+  const Json json =
+      parse_json(text, [&](int depth, auto event, const Json& value) { return tensors.keep(depth, event, value); });
   if (json.is_discarded()) reader.refuse("text", "is not JSON in UTF-8");
-  Manifest manifest = read_fields(json, tensors, reader);
+  const Manifest manifest = read_fields(json, tensors, reader);
   if (to_text(manifest) != text) reader.refuse("xxh64", "the text was changed after it was written");
   return manifest;
 }
