@@ -21,7 +21,8 @@ constexpr std::pair<std::string_view, Bytes> kTypes[] = {
 // Parses token by token (SAX), so that no tree of a hostile file is built.
 class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit HeaderReader(const std::string& file) : file_(file) {}
+  // Of `tensors` tensors, or of more or fewer.
+  HeaderReader(const std::string& file, std::size_t tensors) : file_(file) { header_.tensors.reserve(tensors); }
 
   SafetensorsHeader take() { return std::move(header_); }
 
@@ -156,6 +157,16 @@ std::optional<Bytes> bytes_of(const Shape& shape, Bytes element) {
   return product;
 }
 
+// How many tensors a header seems to have: a list that grows is held twice as it does. Of a hostile one, no more than
+// it has room for.
+std::size_t guess_tensors(std::string_view json) {
+  constexpr std::string_view kField = "\"data_offsets\"",
+                             kShortest = R"("":{"dtype":"I8","shape":[],"data_offsets":[0,1]})";
+  std::size_t count = 0;
+  for (std::size_t at = json.find(kField); at != std::string_view::npos; at = json.find(kField, at + 1)) ++count;
+  return std::min(count, json.size() / kShortest.size());
+}
+
 void check_tensor(const TensorEntry& tensor, Bytes data_bytes, const std::string& file) {
   const Bytes element = safetensors_element(tensor.dtype);
   if (element == 0) refuse_tensor(file, tensor, "unknown dtype " + show_name(tensor.dtype));
@@ -204,7 +215,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, Bytes data_byt
   // The library skips a byte order mark and takes a NUL for the end; the format allows neither.
   if (json.empty() || json.front() != '{') throw CorruptFile(file, "header", "does not begin with '{'");
   if (json.find('\0') != std::string_view::npos) throw CorruptFile(file, "header", "holds a NUL byte");
-  HeaderReader reader(file);
+  HeaderReader reader(file, guess_tensors(json));
   parse_json(json, reader);
   SafetensorsHeader header = reader.take();
   for (const TensorEntry& tensor : header.tensors) check_tensor(tensor, data_bytes, file);

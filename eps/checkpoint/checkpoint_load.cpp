@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -124,13 +123,13 @@ void check_dtype(const formats::ShardedTensor& tensor, bool right, const char* e
   if (!right) refuse(tensor.file->path(), tensor.entry->name, "is " + tensor.entry->dtype + ", not " + expected);
 }
 
-// Adds the names of the part's tensors to `expected`.
+// Adds the part's tensors to `expected`.
 void check_part(const formats::SafetensorsShards& files, const ParameterSpec& parameter, StatePart part, DType wire,
-                std::set<std::string>& expected) {
+                std::vector<const formats::TensorEntry*>& expected) {
   if (!has_part(parameter, part)) return;
   const std::string name = tensor_name(parameter.name, part);
   const formats::ShardedTensor tensor = check_tensor(files, name, parameter.shape);
-  expected.insert(name);
+  expected.push_back(tensor.entry);
   if (part == StatePart::master) {
     const char* const dtype = master_dtype(parameter, wire);
     return check_dtype(tensor, tensor.entry->dtype == dtype, dtype);
@@ -138,25 +137,25 @@ void check_part(const formats::SafetensorsShards& files, const ParameterSpec& pa
   const std::optional<optimizers::MomentFormat> format = moment_format(tensor.entry->dtype, part);
   check_dtype(tensor, format.has_value(), "a type of moments");
   if (format != optimizers::MomentFormat::int8) return;
-  const std::string of_scales = scales_name(name);
-  const formats::ShardedTensor scales = check_tensor(files, of_scales, scales_shape(parameter.shape));
+  const formats::ShardedTensor scales = check_tensor(files, scales_name(name), scales_shape(parameter.shape));
   check_dtype(scales, scales.entry->dtype == "BF16", "BF16");
-  expected.insert(of_scales);
+  expected.push_back(scales.entry);
 }
 
 // Checks that the files hold `parts` of every parameter, or of every one that is trained, and nothing else.
 void check_tensors(const formats::SafetensorsShards& files, const ParameterStore& store,
                    std::span<const StatePart> parts, bool without_frozen) {
-  std::set<std::string> expected;
+  std::vector<const formats::TensorEntry*> expected;
   for (const GroupSpec& group : store.layout().groups) {
     for (const ParameterSpec& parameter : group.parameters) {
       if (without_frozen && !parameter.trained) continue;
       for (const StatePart part : parts) check_part(files, parameter, part, store.wire_type(), expected);
     }
   }
+  std::ranges::sort(expected);
   for (const formats::SafetensorsFile& file : files.files()) {
     for (const formats::TensorEntry& tensor : file.tensors()) {
-      if (expected.count(tensor.name) > 0) continue;
+      if (std::ranges::binary_search(expected, &tensor)) continue;
       refuse(file.path(), tensor.name, "the model has none; another model or optimizer was saved");
     }
   }
@@ -200,8 +199,8 @@ struct SoundCheckpoint {
   SoundCheckpoint(const std::filesystem::path& folder, const ParameterStore& store, bool allow_nonfinite, Rank place)
       : lock(folder),
         manifest(read_manifest(folder)),
-        model(open_files(folder, model_names(manifest.ranks), manifest)),
-        optimizer(open_files(folder, optimizer_names(manifest.ranks), manifest)) {
+        optimizer(open_files(folder, optimizer_names(manifest.ranks), manifest)),
+        model(open_files(folder, model_names(manifest.ranks), manifest)) {
     check_index(folder, manifest);
     check_headers(model, manifest);
     check_headers(optimizer, manifest);
@@ -217,7 +216,8 @@ struct SoundCheckpoint {
 
   const ReadLock lock;
   Manifest manifest;
-  const formats::SafetensorsShards model, optimizer;
+  // In the order in which reading them takes the least memory: of moments there are the most.
+  const formats::SafetensorsShards optimizer, model;
   std::vector<std::uint64_t> counts;
 };
 

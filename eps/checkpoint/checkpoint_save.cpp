@@ -133,7 +133,7 @@ void copy_bytes(const std::filesystem::path& from, const std::filesystem::path& 
 // What is not of parameters; then all of the folder is on the disk.
 void finish_folder(const std::filesystem::path& folder, const Manifest& manifest, const Companions& companions) {
   write_companions(folder, companions);
-  write_text(folder / kManifestName, to_text(manifest));
+  write_manifest(folder, manifest);
   sync_folder(folder);
 }
 

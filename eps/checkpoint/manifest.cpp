@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <charconv>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "core/allocator_roles.h"
 #include "core/files.h"
 #include "core/hash.h"
 #include "eps/checkpoint/checkpoint_parts.h"
@@ -27,28 +29,8 @@ constexpr Bytes kMostBytes = 256 * kMiB;
 constexpr std::uint64_t kMostCount = std::uint64_t{1} << 53;  // steps, samples, updates
 constexpr Bytes kMostFile = Bytes{1} << 62;
 
-constexpr std::string_view kNoTensors = "\n \"tensors\": {}", kEnd = "\n}\n";
-constexpr std::size_t kHash = 32;  // at least what the line of xxh64 adds
-
-std::string dump(const Json& json) { return json_text(json, 1) + "\n"; }
-
-// dump() of `json` with the tensors in place of the empty object that it has. Of tens of thousands, a tree would take
-// several times the text.
-std::string dump(const Json& json, const std::map<std::string, std::uint64_t>& tensors) {
-  const std::string rest = dump(json);
-  const std::size_t place = rest.find(kNoTensors) + kNoTensors.size() - 1;  // no string has a line break
-  std::size_t size = rest.size() + kHash;
-  for (const auto& [name, hash] : tensors) size += name.size() + 28;
-  std::string text;
-  text.reserve(size);
-  text.append(rest, 0, place);
-  for (const auto& [name, hash] : tensors) {
-    text.append(text.back() == '{' ? "\n  " : ",\n  ").append(json_text(Json(name)));
-    text.append(": \"").append(to_hex(hash)).append("\"");
-  }
-  if (!tensors.empty()) text += "\n ";
-  return text.append(rest, place);
-}
+// Takes the text of a manifest, piece by piece.
+using Put = std::function<void(std::string_view)>;
 
 // Reads fields of known kinds; `field` in messages is the path to them.
 class FieldReader {
@@ -178,7 +160,7 @@ void check_format(const Json& json, const FieldReader& reader) {
   }
 }
 
-// Takes the tensors' hashes while the text is parsed, so that, as in dump(), there is no tree of them.
+// Takes the tensors' hashes while the text is parsed, so that, as in put_text(), there is no tree of them.
 class TensorsReader {
  public:
   explicit TensorsReader(const FieldReader& reader) : reader_(reader) {}
@@ -230,20 +212,8 @@ Manifest read_fields(const Json& json, TensorsReader& tensors, const FieldReader
   return manifest;
 }
 
-}  // namespace
-
-bool has_manifest(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / kManifestName;
-  if (!is_there(path)) return false;
-  const InputFile file(path);
-  if (file.bytes() > kMostBytes) return true;  // to be refused
-  // Its own members, without what is in them.
-  const auto keep = [](int depth, auto, const auto&) { return depth < 2; };
-  const Json json = parse_json(file.text(), keep);
-  return !json.is_object() || json.value("format", Json()) == kFormat;
-}
-
-std::string to_text(const Manifest& manifest) {
+// All but the tensors.
+Json json_without_tensors(const Manifest& manifest) {
   Json json = {{"format", kFormat},
                {"version", kVersion},
                {"step", manifest.state.step},
@@ -270,13 +240,76 @@ std::string to_text(const Manifest& manifest) {
   for (const auto& [name, file] : manifest.files) {
     json["files"][name] = {{"bytes", file.bytes}, {"header", to_hex(file.header)}};
   }
-  std::string text = dump(json, manifest.tensors);
-  const std::string hash = to_hex(hash_of(text));
-  text.resize(text.size() - kEnd.size());
-  return text.append(",\n \"xxh64\": \"").append(hash).append("\"").append(kEnd);
+  return json;
+}
+
+// The tensors' hashes, of which there may be tens of thousands, are never a tree or a text of their own, which would
+// take several times the memory of `manifest`.
+void put_text(const Manifest& manifest, const Put& put) {
+  constexpr std::string_view kNoTensors = "\n \"tensors\": {}", kEnd = "\n}\n";
+  const std::string text = json_text(json_without_tensors(manifest), 1) + "\n";
+  const std::size_t place = text.find(kNoTensors) + kNoTensors.size() - 1;  // no string has a line break
+  const std::string_view before = std::string_view(text).substr(0, place), after = std::string_view(text).substr(place);
+  Hash64 hash;
+  const auto put_hashed = [&](std::string_view piece) {
+    hash.update(std::as_bytes(std::span(piece)));
+    put(piece);
+  };
+  put_hashed(before);
+  const char* separator = "\n  ";
+  for (const auto& [name, its] : manifest.tensors) {
+    put_hashed(separator + json_text(Json(name)) + ": \"" + to_hex(its) + "\"");
+    separator = ",\n  ";
+  }
+  if (!manifest.tensors.empty()) put_hashed("\n ");
+  put_hashed(after.substr(0, after.size() - kEnd.size()));
+  hash.update(std::as_bytes(std::span(kEnd)));
+  put(",\n \"xxh64\": \"" + to_hex(hash.value()) + "\"" + std::string(kEnd));
+}
+
+bool is_text_of(std::string_view text, const Manifest& manifest) {
+  bool equal = true;
+  put_text(manifest, [&](std::string_view piece) {
+    equal = equal && text.starts_with(piece);
+    if (equal) text.remove_prefix(piece.size());
+  });
+  return equal && text.empty();
+}
+
+}  // namespace
+
+bool has_manifest(const std::filesystem::path& folder) {
+  const RoleScope staging(MemoryRole::staging);
+  const std::filesystem::path path = folder / kManifestName;
+  if (!is_there(path)) return false;
+  const InputFile file(path);
+  if (file.bytes() > kMostBytes) return true;  // to be refused
+  // Its own members, without what is in them.
+  const auto keep = [](int depth, auto, const auto&) { return depth < 2; };
+  const Json json = parse_json(file.text(), keep);
+  return !json.is_object() || json.value("format", Json()) == kFormat;
+}
+
+std::string to_text(const Manifest& manifest) {
+  std::string text;
+  put_text(manifest, [&](std::string_view piece) { text.append(piece); });
+  return text;
+}
+
+void write_manifest(const std::filesystem::path& folder, const Manifest& manifest) {
+  OutputFile file(folder / kManifestName);
+  std::string waiting;
+  put_text(manifest, [&](std::string_view piece) {
+    if (waiting.append(piece).size() < static_cast<std::size_t>(kPiece)) return;
+    file.write(waiting);
+    waiting.clear();
+  });
+  file.write(waiting);
+  file.finish();
 }
 
 Manifest read_manifest(const std::filesystem::path& folder) {
+  const RoleScope staging(MemoryRole::staging);  // megabytes for a moment, and between two steps
   const InputFile file(folder / kManifestName);
   if (file.bytes() > kMostBytes) FieldReader(file.path()).refuse("size", "over 256 MiB");
   return parse_manifest(file.text(), file.path());
@@ -289,7 +322,7 @@ Manifest parse_manifest(const std::string& text, const std::filesystem::path& fi
       parse_json(text, [&](int depth, auto event, const Json& value) { return tensors.keep(depth, event, value); });
   if (json.is_discarded()) reader.refuse("text", "is not JSON in UTF-8");
   const Manifest manifest = read_fields(json, tensors, reader);
-  if (to_text(manifest) != text) reader.refuse("xxh64", "the text was changed after it was written");
+  if (!is_text_of(text, manifest)) reader.refuse("xxh64", "the text was changed after it was written");
   return manifest;
 }
 

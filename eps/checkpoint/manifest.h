@@ -42,6 +42,8 @@ struct Manifest {
 bool has_manifest(const std::filesystem::path& folder);
 
 std::string to_text(const Manifest& manifest);
+// A new file in `folder`; waits until it is on the disk. Throws Error naming it.
+void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 
 // `text`: as to_text() gives it. Throws CorruptFile naming `file`, the field and the reason.
 Manifest parse_manifest(const std::string& text, const std::filesystem::path& file);

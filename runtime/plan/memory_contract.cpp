@@ -17,7 +17,7 @@ namespace {
 // while a checkpoint is saved, each tensor in its files: names, entries of headers and of the manifest. Measured
 // (docs/benchmarks.md, Host memory).
 constexpr Bytes kBytesPerTensor = 450;
-constexpr Bytes kBytesPerSavedTensor = 500;
+constexpr Bytes kBytesPerSavedTensor = 340;
 // Pages of code, libraries and stacks that a run touches after this was written: 0.6 to 2.0 MiB, up to
 // 0.9 MiB apart between copies of one program: the kernel maps what is touched in the pieces that the page cache has of
 // a file (tools/host_memory_check.py).

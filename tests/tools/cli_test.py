@@ -669,6 +669,15 @@ class HostPrediction(ToolTest):
                 self.assertLess(abs(summary["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02, summary)
 
     @unittest.skipIf(SANITIZED, "instrumented builds take several times the memory")
+    def test_peak_of_resumed_runs(self):
+        for setting in ([], ["--set", "optimizer.moments=int8"]):
+            with self.subTest(setting=setting):
+                deep = ["--set", "model.hidden=8", "--set", "model.layers=500", *setting]
+                self.summary(*deep, "--steps", "1", "--set", "checkpoint.directory=earlier")
+                summary = self.summary(*deep, "--resume", "earlier")
+                self.assertLess(abs(summary["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02, summary)
+
+    @unittest.skipIf(SANITIZED, "instrumented builds take several times the memory")
     def test_peak_of_small_models(self):
         self.summary("--steps", "1")  # what is remembered of the data later
         # Metrics and a report take half a MiB of which no plan knows.
