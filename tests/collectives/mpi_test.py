@@ -4,13 +4,13 @@
     mpi_test.py MPIRUN PROGRAM
 """
 import os
+import pathlib
 import subprocess
 import sys
 import unittest
 
-# As root, on fewer cores than ranks, and in containers that do not let one process read another's memory.
-SURROUNDINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+from mpi_surroundings import SURROUNDINGS  # noqa: E402
 
 
 def run(*command):

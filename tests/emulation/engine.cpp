@@ -19,6 +19,9 @@
 __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace l2l::emulation {
+
+__thread int lane_of_thread;
+
 namespace {
 
 namespace context = boost::context;
@@ -187,6 +190,7 @@ class GridRun {
     if (lane.state != State::ready) return;
     current = &lane;
     threadIdx = lane.index;
+    lane_of_thread = static_cast<int>(lane.number % kWarp);
     lane.fiber = std::move(lane.fiber).resume();
     current = nullptr;
     if (lane.abandoned) new context::fiber(std::move(lane.fiber));  // ending it would unwind its stack
@@ -207,8 +211,8 @@ class GridRun {
     if (!waiting) return false;
     for (std::size_t i = begin; i < end; ++i) {
       const Lane& lane = block_.lanes[i];
-      const bool together =
-          lane.state == State::at_exchange && !std::strcmp(lane.where, waiting->where) && lane.bytes == waiting->bytes;
+      const bool same = lane.where == waiting->where || !std::strcmp(lane.where, waiting->where);
+      const bool together = lane.state == State::at_exchange && same && lane.bytes == waiting->bytes;
       if (together) continue;
       const char* const other = lane.state == State::done ? "has ended" : lane.where;
       fail("divergent warp " + std::to_string(warp) + ": lane " + std::to_string(waiting->number - begin) + " is in " +
@@ -236,8 +240,6 @@ class GridRun {
 void run_grid(const Grid& grid, const std::function<void()>& thread, Order order) {
   GridRun(grid, thread, order).run();
 }
-
-int lane() { return static_cast<int>(current_lane().number % kWarp); }
 
 void abandon(const std::string& what) {
   if (!current) {

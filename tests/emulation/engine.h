@@ -44,9 +44,6 @@ void wait_for_block(const char* where);
 const std::byte* warp_exchange(const char* where, const void* value, std::size_t bytes);
 // Ends the grid with a Fault, from where no exception may be thrown. What the thread holds is leaked.
 [[noreturn]] void abandon(const std::string& what);
-// Of the calling thread within its warp.
-int lane();
-
 template <typename T>
 T of_lane(const std::byte* slots, int lane) {
   T value;
@@ -61,3 +58,11 @@ T of_lane(const std::byte* slots, int lane) {
 extern __thread uint3 threadIdx __attribute__((tls_model("initial-exec"))),
     blockIdx __attribute__((tls_model("initial-exec"))), blockDim __attribute__((tls_model("initial-exec"))),
     gridDim __attribute__((tls_model("initial-exec")));
+
+namespace l2l::emulation {
+
+extern __thread int lane_of_thread __attribute__((tls_model("initial-exec")));
+// Of the calling thread within its warp.
+inline int lane() { return lane_of_thread; }
+
+}  // namespace l2l::emulation

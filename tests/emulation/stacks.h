@@ -29,13 +29,16 @@ class Stacks {
 
   boost::context::stack_context at(std::size_t index) const {
     boost::context::stack_context context;
-    context.size = kStride - kGuard;
-    context.sp = memory_ + (index + 1) * kStride;
+    const std::size_t apart = index % kColours * kColour;
+    context.size = kStride - kGuard - apart;
+    context.sp = memory_ + (index + 1) * kStride - apart;
     return context;
   }
 
  private:
   static constexpr std::size_t kGuard = 4096, kStride = kGuard + (std::size_t{64} << 10);
+  // Tops of stacks that are used in turn lie in different sets of the processor's first cache.
+  static constexpr std::size_t kColours = 32, kColour = 128;
   std::size_t bytes_;
   std::byte* memory_;
 };

@@ -10,9 +10,8 @@ import tempfile
 import time
 import unittest
 
-# As root, on fewer cores than ranks, and in containers that do not let one process read another's memory.
-SURROUNDINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+from mpi_surroundings import SURROUNDINGS  # noqa: E402
 
 # "host", or "cuda": all ranks share the first GPU then.
 DEVICE = os.environ.get("L2L_TEST_DEVICE", "host")
@@ -69,11 +68,11 @@ class RankRuns(unittest.TestCase):
         self.assertLessEqual(len(lines), 1, done.stdout)
         return (json.loads(lines[0]) if lines else None), done.stderr
 
-    def on_rank(self, ranks, rank, there="", elsewhere="", arguments=()):
+    def on_rank(self, ranks, rank, there="", elsewhere="", arguments=(), launcher=()):
         """l2l-train with other words, or variables before it, on one rank. The process that ran."""
         line = f"{ARGUMENTS.tools / 'l2l-train'} run.toml --quiet " + " ".join(arguments)
         script = f'if [ "$OMPI_COMM_WORLD_RANK" = {rank} ]; then {there.format(line=line)}; else {(elsewhere or "exec {line}").format(line=line)}; fi'
-        return subprocess.run([ARGUMENTS.mpirun, "-n", str(ranks), "bash", "-c", script], cwd=self.path, capture_output=True, text=True,
+        return subprocess.run([ARGUMENTS.mpirun, "-n", str(ranks), *launcher, "bash", "-c", script], cwd=self.path, capture_output=True, text=True,
                               timeout=120, env=self.environment(), check=False)
 
     def processes(self):

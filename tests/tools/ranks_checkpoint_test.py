@@ -192,7 +192,8 @@ class Checkpoints(rank_runs.RankRuns):
     def kill_at(self, moment, rank, settings):
         """Whether there was such a moment."""
         arguments = [word for setting in settings for word in ("--set", f"'{setting}'")]
-        done = self.on_rank(2, rank, there=f"export 'L2L_FAULT_MOMENT=kill:{moment}:checkpoint saver'; exec {{line}}", arguments=arguments)
+        done = self.on_rank(2, rank, there=f"export 'L2L_FAULT_MOMENT=kill:{moment}:checkpoint saver'; exec {{line}}", arguments=arguments,
+                            launcher=["--mca", "odls_base_sigkill_timeout", "0"])  # not a second for each, in which the other may end
         self.wait_for("no process is left", lambda: not self.processes())
         return done.returncode != 0
 

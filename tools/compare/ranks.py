@@ -13,10 +13,14 @@ import pathlib
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 
 from machine import print_header
 from needs import fail
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from mpi_surroundings import SURROUNDINGS  # noqa: E402
 
 CONFIG = """
 [model]
@@ -37,9 +41,6 @@ steps = 10
 [device]
 kind = "host"
 """
-# As root, and in containers that do not let one process read another's memory.
-SURROUNDINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
-                "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
 
 def step_ms(folder, command, settings):

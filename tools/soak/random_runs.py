@@ -25,9 +25,9 @@ import sys
 import tempfile
 import time
 
-# Several processes on few cores, as root, and in containers that do not let one process read another's memory.
-SURROUNDINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from mpi_surroundings import SURROUNDINGS  # noqa: E402
+
 GPT2, ENCODERS = ["gpt2"], ["bert", "roberta"]
 ROTARY = ["llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3"]
 SLIDING = ["mistral", "qwen2", "qwen3", "gemma2", "gemma3"]
