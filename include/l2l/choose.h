@@ -18,7 +18,8 @@ struct ChosenKey {
 };
 
 struct L2L_API ChosenRun {
-  std::string data;  // what the rows are: "9025 rows with a class of 2 (the larger: 54.8%); 452 are held out"
+  std::string data;  // what the rows are: "9025 rows with a label of 2 (the most frequent: 54.8%); 452 are held
+                     // out for validation"
   std::vector<ChosenKey> keys;  // in the order of sections
   Options options() const;      // of these keys
   // Replaces the key's value, or adds the key.
@@ -31,9 +32,10 @@ struct L2L_API ChosenRun {
 // members: "text", also with "label" (a class or a number); "tokens" and "tags"; "context", "choices" and "label";
 // "prompt" and "completion"; "messages". `assignments` ("section.key=value") stand over what is chosen.
 //
-// 5% of the rows, which depend on their places alone, are held out for validation: writes `output`/data/train.jsonl and
-// validation.jsonl. Throws BadInput naming file, line and reason, also where `output`/data is there already; nothing is
-// written then. Throws Error where they cannot be written; parts of them may be there then.
+// 5% of the rows, of which there must be at least 20, are held out for validation; which ones depends on their places
+// alone. The directory must have its tokenizer. Writes `output`/data/train.jsonl and validation.jsonl. Throws BadInput
+// naming file, line and reason, also where `output`/data is there already; nothing is written then. Throws Error where
+// they cannot be written; parts of them may be there then.
 L2L_API ChosenRun choose_run(const std::filesystem::path& pretrained, const std::filesystem::path& data,
                              const std::filesystem::path& output, std::span<const std::string> assignments);
 

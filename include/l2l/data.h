@@ -75,7 +75,8 @@ class L2L_API MemorySource final : public SampleSource {
     std::vector<std::int32_t> tokens;        // at most model.sequence; where there are no targets, one more
     std::vector<std::int32_t> targets = {};  // one for each token; empty: each row learns the next token
   };
-  // Throws BadInput for a sample with no tokens, or with another number of targets than tokens.
+  // Throws BadInput for a sample with no tokens, with one and no targets, or with another number of targets than
+  // tokens.
   explicit MemorySource(std::vector<Sample> samples);
   ~MemorySource() override;
 

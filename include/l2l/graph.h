@@ -162,8 +162,9 @@ class L2L_API LayerBuilder {
   Value group_norm(Value x, int groups, Value gain, Value bias, double epsilon = 1e-5);
   // (x - mean) / sqrt(variance + epsilon) * gain + bias, for each channel, the last dimension (Ioffe and Szegedy,
   // 2015): in training over all else of the microbatch, on whose size the results therefore depend; in validation and
-  // predict() by `mean` and `variance`, two statistic()s that keep them (the variance with n - 1), [channels] as gain
-  // and bias. group_norm() has neither that dependence nor a second way to compute.
+  // predict() by `mean` and `variance`, two statistic()s of this call alone that keep them (the variance with n - 1),
+  // [channels] as gain and bias, begun at zeros() and ones(). group_norm() has neither that dependence nor a second way
+  // to compute.
   Value batch_norm(Value x, Value gain, Value bias, Value mean, Value variance, double epsilon = 1e-5);
   // log(sum of e^logit) - the logit of the target, of each row of logits [..., classes], in fp32: [..., 1]. Where the
   // target is -1, 0.
@@ -208,13 +209,16 @@ struct Layer {
 
 // Layers that Trainer::set_layers() puts between embedding and head, or before the last layer of a custom model, in
 // place of ModelOptions::blocks, which are the list at first. What the longest list needs is reserved from the start,
-// so that the memory of a run does not depend on the list. Needs transfer.stash = "host", device.execution = "relay"
-// and a recompute.policy that is "full", "none", "selective" or "min_cut".
+// so that the memory of a run does not depend on the list. Needs transfer.stash = "host", device.execution = "relay",
+// a recompute.policy that is "full", "none", "selective" or "min_cut", transfer.resident_layers not set, and
+// optimizer.layer_decay = 1.
 struct LayerReserve {
   // Besides those of the list at first. A type that is none of theirs reads what the last layer of that list reads.
   std::vector<Layer> layers = {};
-  std::int64_t most_layers = 0;  // of a list, each use counted; without a custom model's last layer
-  std::int64_t most_uses = 1;    // of one layer in a list
+  // Of a list, each use counted; without a custom model's last layer. At least those of the list at first, and as many
+  // as there are types of layers.
+  std::int64_t most_layers = 0;
+  std::int64_t most_uses = 1;  // of one layer in a list
 };
 
 // The loss of each sample, from what the last layer of a custom model returns and the targets that samples bring: a

@@ -1,7 +1,7 @@
 // All settings of a run as plain values, under the names that the TOML config uses. Sizes are in bytes; a limit of 0 is
-// no limit. A value outside the range given here is refused with BadInput. Defaults that depend on model.architecture
-// are those of gpt2 here; the others' are filled in where a key was not set: Options::given does not name it, and its
-// value is the one below.
+// no limit. A value out of its range is refused with BadInput, which says the range; not every range is given here.
+// Defaults that depend on model.architecture are those of gpt2 here; the others' are filled in where a key was not set:
+// Options::given does not name it, and its value is the one below.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@
 
 namespace l2l {
 
-// Sizes and variants of the model. A key that the architecture has no use for is refused when it is set to something,
-// but for those of "custom", which are not looked at. Sources: GPT-2: Radford et al., 2019; BERT: Devlin et al., 2019;
-// RoBERTa: Liu et al., 2019; Llama: Touvron et al., 2023; Mistral: Jiang et al., 2023; Qwen2 and Qwen3: Qwen team, 2024
-// and 2025; Gemma 2 and 3: Gemma team, 2024 and 2025.
+// Sizes and variants of the model. A key that the architecture has no use for is refused when it is set to something;
+// of "custom" hidden, heads, vocabulary and sequence are ignored. Sources: GPT-2: Radford et al., 2019; BERT: Devlin et
+// al., 2019; RoBERTa: Liu et al., 2019; Llama: Touvron et al., 2023; Mistral: Jiang et al., 2023; Qwen2 and Qwen3: Qwen
+// team, 2024 and 2025; Gemma 2 and 3: Gemma team, 2024 and 2025.
 struct ModelOptions {
   // Directory of a Hugging Face model: architecture, sizes and weights come from its config.json and safetensors files.
-  // Of the keys below, only sequence (up to positions), dropout, attention and reversible may then differ from it; any
-  // other that contradicts it is refused. Empty: random weights of the architecture and sizes below.
+  // Of the keys below, only sequence (up to positions), dropout, attention, reversible, what describes the head (head,
+  // labels, label_names) and `blocks` may then differ from it; any other that contradicts it is refused. Empty: random
+  // weights of the architecture and sizes below.
   std::filesystem::path pretrained = {};
   bool new_head = false;  // pretrained: draw the head afresh where the directory has none, or one of other classes
   // Where frozen parameters come from: `pretrained` of the run that a checkpoint was made in. Checkpoints of adapters
@@ -33,8 +34,8 @@ struct ModelOptions {
   std::filesystem::path base = {};
 
   // "gpt2" | "bert" | "roberta" | "llama" | "mistral" | "qwen2" | "qwen3" | "gemma2" | "gemma3"; of images: "revbifpn"
-  // (l2l/revbifpn.h); or "custom": `inputs`, `blocks`, `targets` and `loss` are the whole model, and no other key is
-  // used.
+  // (l2l/revbifpn.h); or "custom": `inputs`, `blocks`, `targets` and `loss` are the whole model; of the other keys it
+  // uses reserve, metrics and reversible.
   std::string architecture = "gpt2";
   std::int64_t layers = 8;    // transformer blocks
   std::int64_t hidden = 256;  // elements of an activation per token
@@ -47,7 +48,8 @@ struct ModelOptions {
   std::int64_t intermediate = 0;
   // Different tokens; ids lie in [0, vocabulary). Not set, of bert and roberta that learn masked bytes: 257.
   std::int64_t vocabulary = 256;
-  std::int64_t sequence = 256;  // tokens per sequence
+  // Tokens per sequence. Not set, with `pretrained`: the longest that the model is made for, at most 1,024.
+  std::int64_t sequence = 256;
   // The longest sequence that the model is made for; 0: sequence. gpt2, bert: rows of the position table. roberta: rows
   // of that table, whose first padding_token + 1 are not used.
   std::int64_t positions = 0;
@@ -390,10 +392,11 @@ struct EpsOptions {
 };
 
 struct CheckpointOptions {
-  std::filesystem::path directory;  // empty: nothing is saved, or, in l2l-train, where it saves by itself
-  std::int64_t every = 0;           // steps between saves, which are written while training goes on; 0: at the end only
-  double minutes = 30;              // a save also begins when the last one began so long ago; 0: it does not
-  std::int64_t keep = 2;            // how many of the newest checkpoints are kept
+  // Empty: nothing is saved; l2l-train then takes checkpoints/NAME, where its config is NAME.toml.
+  std::filesystem::path directory;
+  std::int64_t every = 0;  // steps between saves, which are written while training goes on; 0: at the end only
+  double minutes = 30;     // a save also begins when the last one began so long ago; 0: it does not
+  std::int64_t keep = 2;   // how many of the newest checkpoints are kept
   // The checkpoint of the best validation is kept, too, as `best` in the directory: by "loss", or by a metric, which is
   // better the higher it is. Empty: it is not.
   std::string best = {};
@@ -435,7 +438,7 @@ struct Options {
 
 // Reads a TOML file. Throws BadInput naming file, line and key: unknown keys (with the nearest known one), wrong types,
 // values outside their range. What a run reads (data, tokenizer, model.pretrained, lora.adapter) is looked for in the
-// folder of the file where its name is relative; for one version more, what is not there is looked for in the working
+// folder of the file where its name is relative; in this version, what is not there is looked for in the working
 // directory, with a warning. What a run writes (checkpoint.directory, run.tensorboard) is relative to the working
 // directory. ~ is the user's home in each of these, and in set_option().
 L2L_API Options load_options(const std::filesystem::path& file);

@@ -252,7 +252,8 @@ class L2L_API Trainer {
   void check_weights() const;
 
   // Trains on one minibatch. Returns when the loss and the gradient norm are known; updates may still run and overlap
-  // with the next step. Throws NumericError, DeviceError.
+  // with the next step. Throws NumericError, DeviceError, CorruptState, Aborted, BadInput for samples or a rate of
+  // schedule.rate that are refused, Error when called from an observer, and what the source of samples has thrown.
   StepReport step();
   // A whole run: steps until `limits` or an option ends it, with all that options ask for: saves (checkpoint.every and
   // .minutes, at the end, .keep, .best), validations (run.validate_every and .validate_minutes, at the end),
@@ -281,7 +282,7 @@ class L2L_API Trainer {
   // Whether it is so on any of them.
   bool on_any_rank(bool here);
   // Runs `check` on each of them. Where it throws on any, all throw: that one what it threw, the others its message
-  // with its rank, as BadInput if that was one; the Trainer is then of no more use.
+  // with its rank, as BadInput if that was one; the Trainer cannot be used any further.
   void check_on_all_ranks(const std::function<void()>& check);
   // Whether what was thrown last ended all of them, each with an error of its own: nobody needs to be told.
   bool ended_together() const;
@@ -330,8 +331,9 @@ class L2L_API Trainer {
   // every token runs its whole text again. Does nothing for models with two residual streams. Throws Error unless
   // called right after construction, BadInput as generate() does, and OutOfMemory.
   void reserve_generation(const GenerationShape& shape);
-  // Continues `prompt`, at least one token id, with sampled tokens, and returns those alone. Throws BadInput for an id
-  // outside the vocabulary and for bert, which cannot continue a text.
+  // Continues `prompt`, at least one token id, with sampled tokens, and returns those alone. Throws BadInput for no
+  // ids, an id outside the vocabulary, models that cannot continue a text (bert, roberta, heads with labels, custom
+  // ones), and where device.tensor > 1.
   std::vector<std::int32_t> generate(std::span<const std::int32_t> prompt, const GenerateOptions& options);
   // The same for several prompts, each of which gets the tokens that it would get in its place among others. A token of
   // `options.stop` is the last of its text. `take`, if given, gets every token when it is drawn, by the number of its
@@ -341,10 +343,12 @@ class L2L_API Trainer {
   std::vector<std::vector<std::int32_t>> generate_all(const std::vector<std::vector<std::int32_t>>& prompts,
                                                       const GenerateOptions& options, const TakeToken& take = {});
 
-  // Logits of every token of one sequence, at most model.sequence ids, dropout off: calls take(row, first_token,
-  // logits) with those of token `row` for the vocabulary's entries from `first_token` on, in fp32, and in any order.
+  // Logits of every token of one sequence, dropout off: of 1 to model.sequence ids; of bert and roberta, which see all
+  // of it at once, exactly model.sequence. Calls take(row, first_token, logits) with those of token `row` for the
+  // entries from `first_token` on (of the vocabulary; of a head with labels, its labels), in fp32, and in any order.
   // Once take() has thrown it is not called again, and this throws the same; within take() the trainer's other
-  // functions throw Error. Throws BadInput for an id outside the vocabulary.
+  // functions throw Error. Throws BadInput for another number of ids, an id outside the vocabulary, custom models, and
+  // where device.tensor > 1.
   using TakeLogits = std::function<void(std::int64_t row, std::int64_t first_token, std::span<const float> logits)>;
   void logits(std::span<const std::int32_t> tokens, const TakeLogits& take);
   // What the head reads of every token, [hidden], in the same way: calls take(row, first_element, values). For bert and

@@ -17,7 +17,14 @@ std::vector<Dependence> dependences(const ResolvedOptions& options) {
   const OptimizerOptions& optimizer = options.optimizer;
   const bool sgd = optimizer.name == "sgd", unmasked = !models::architecture_of(options.model.architecture).encoder;
   const bool scales = options.precision.compute == "fp16";
+  const std::string& rope = options.model.rope_scaling;
   return {
+      {rope == "none", "model.rope_factor", "model.rope_scaling"},
+      {rope != "llama3", "model.rope_low_frequency", "model.rope_scaling"},
+      {rope != "llama3", "model.rope_high_frequency", "model.rope_scaling"},
+      {rope != "yarn", "model.rope_beta_fast", "model.rope_scaling"},
+      {rope != "yarn", "model.rope_beta_slow", "model.rope_scaling"},
+      {rope != "yarn", "model.rope_truncate", "model.rope_scaling"},
       {optimizer.clip == "none", "optimizer.max_norm", "optimizer.clip"},
       {!sgd, "optimizer.momentum", "optimizer.name"},
       {sgd, "optimizer.betas", "optimizer.name"},

@@ -45,6 +45,12 @@ TEST_F(UnusedKeys, AreNamedWithWhatMakesThemSo) {
                   "and schedule.warmup_steps = 7"});
   EXPECT_EQ(of({"device.kind=host", "precision.tf32=true"}),
             Lines{"precision.tf32 = true has no effect with device.kind = \"host\""});
+  EXPECT_EQ(of({"model.architecture=llama", "model.rope_factor=4"}),
+            Lines{"model.rope_factor = 4.0 has no effect with model.rope_scaling = \"none\""});
+  EXPECT_EQ(of({"model.rope_factor=4", "model.rope_low_frequency=2", "model.rope_high_frequency=8",
+                "model.rope_beta_fast=16", "model.rope_beta_slow=2", "model.rope_truncate=false"})
+                .size(),
+            6u);
   EXPECT_EQ(of({"data.buckets=2"}), Lines{"data.buckets = 2 has no effect with data.samples = \"stream\""});
 }
 
@@ -58,6 +64,11 @@ TEST_F(UnusedKeys, AreNoneWhereTheyAreUsed) {
   EXPECT_EQ(of({"model.attention=core", "recompute.policy=selective"}), Lines());
   EXPECT_EQ(of({"precision.compute=fp16", "precision.loss_scale_growth=10"}), Lines());
   EXPECT_EQ(of({"data.samples=padded", "data.buckets=2"}), Lines());
+  const std::string llama = "model.architecture=llama", factor = "model.rope_factor=4";
+  EXPECT_EQ(of({llama, factor, "model.rope_scaling=llama3", "model.rope_low_frequency=2"}), Lines());
+  EXPECT_EQ(of({llama, factor, "model.rope_scaling=yarn", "model.rope_beta_fast=16", "model.rope_truncate=false"}),
+            Lines());
+  EXPECT_EQ(of({llama, factor, "model.rope_scaling=linear"}), Lines());
   EXPECT_EQ(of({"run.steps=6", "schedule.warmup_steps=6"}), Lines());
 }
 
