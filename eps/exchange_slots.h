@@ -46,7 +46,7 @@ struct ExchangeSlots {
   // there are staging slots for each device, of the size of the largest.
   SlotPool received;
   // Where devices are summed first: sums of the shards of the others, from their job until they have left. Whole
-  // gradients in fp32, use by use from the last to the first; the part in this rank's shard is not written.
+  // gradients in fp32, use by use from the first layer to the last; the part in this rank's shard is not written.
   SlotPool sums;
 };
 

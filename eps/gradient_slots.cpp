@@ -64,10 +64,6 @@ std::optional<int> GradientSlots::take(LayerIndex layer, int device) {
 
 void GradientSlots::share(int slot, int references) { slots_[static_cast<std::size_t>(slot)].references = references; }
 
-bool GradientSlots::release(int slot) { return --slots_[static_cast<std::size_t>(slot)].references == 0; }
-
-int GradientSlots::taken() const {
-  return static_cast<int>(std::count_if(slots_.begin(), slots_.end(), [](const Slot& s) { return s.references > 0; }));
-}
+void GradientSlots::release(int slot) { --slots_[static_cast<std::size_t>(slot)].references; }
 
 }  // namespace l2l::eps

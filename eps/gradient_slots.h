@@ -25,10 +25,8 @@ class GradientSlots {
   std::byte* data(int slot) const { return slots_[static_cast<std::size_t>(slot)].data; }
   // The slot, which had one user, now has `references` (at least 1).
   void share(int slot, int references);
-  // Drops one reference; the last one frees the slot. Whether it is free.
-  bool release(int slot);
-  // Slots in use.
-  int taken() const;
+  // Drops one reference; the last one frees the slot.
+  void release(int slot);
 
  private:
   struct Slot {

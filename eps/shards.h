@@ -31,7 +31,7 @@ struct ShardCut {
 struct ElementRange {
   std::int64_t begin = 0, end = 0;
   std::int64_t count() const { return end - begin; }
-  // Of it, what lies in `other` too; where nothing does, an end of it.
+  // Of it, what lies in `other` too; where nothing does, an empty range at one of its ends.
   ElementRange common(ElementRange other) const {
     return {std::clamp(other.begin, begin, end), std::clamp(other.end, begin, end)};
   }

@@ -46,9 +46,9 @@ Values values_in(const nlohmann::json& json, const fs::path& file, std::int64_t 
   return values;
 }
 
-// A reader sees the old file or the new one.
+// A reader sees the old file or the new one. What a kill leaves, recover() removes.
 void replace(const fs::path& file, const std::string& text) {
-  const fs::path fresh = file.string() + ".tmp-" + std::to_string(getpid());
+  const fs::path fresh = file.parent_path() / (kFresh + "list-" + std::to_string(getpid()));
   OutputFile output(fresh);
   output.write(text);
   output.finish();

@@ -41,7 +41,7 @@ bool has_checkpoint(const std::filesystem::path& directory) {
 
 Options checkpoint_options(const std::filesystem::path& directory) {
   const std::filesystem::path folder = eps::find_checkpoint(eps::checkpoints_directory(directory));
-  const eps::RunState state = eps::read_manifest(folder).state;
+  const eps::SavedRun state = eps::read_manifest(folder).state;
   Options options = parse_options(state.config, (folder / eps::kManifestName).string() + " (config)");
   options.data.tokenizer = find_tokenizer(options.data.tokenizer, state.tokenizer_hash, folder);
   return options;

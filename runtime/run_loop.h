@@ -21,7 +21,7 @@ namespace l2l::runtime {
 struct OwnCheckpoint {
   std::filesystem::path folder;  // empty: there is none
   std::int64_t step = -1;        // completed in it
-  std::int64_t edits = 0;        // of parameters, by the program, before it; -1: it may be replaced
+  std::int64_t edits = 0;        // of parameters, by the program, before it; -1: a better one may replace it
 };
 
 // What a run goes by of its trainer, as it changes.

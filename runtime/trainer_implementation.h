@@ -83,8 +83,9 @@ struct Trainer::Implementation {
   std::optional<std::chrono::duration<double>> visit(std::optional<double> step_ms) const;
   void start_watchdog();
   std::string how_to_go_on() const;
-  void restore(const eps::RunState& state);
+  void restore(const eps::SavedRun& state);
   void tell(const std::vector<std::string>& changes);
+  eps::ParameterStore& prepared_store();
   std::filesystem::path resume(const std::filesystem::path& from, const std::vector<std::string>& allowed);
   void set_layers(std::vector<std::uint32_t> ids);
 

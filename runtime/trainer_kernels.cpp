@@ -44,7 +44,13 @@ void Trainer::Implementation::take_kernels(const std::filesystem::path& folder) 
     its = runtime::parse_kernel_choices(ranks.from_first(text));
   }
   if (plan.options.device.kernels_from.empty()) runtime::warn_of_other_kernels(plan.devices, its, folder);
-  ranks.together([&] { runtime::taking_from(folder, [&] { use_kernels(its, folder.string()); }); });
+  const bool several = ranks.several();  // until one has refused them
+  try {
+    ranks.together([&] { runtime::taking_from(folder, [&] { use_kernels(its, folder.string()); }); });
+  } catch (const CorruptFile& error) {
+    if (!several) throw;
+    throw BadInput(error.what(), error.place());  // the ranks have parted: there is no older checkpoint to try
+  }
   kernels = runtime::merged(its, kernels);
 }
 

@@ -35,16 +35,19 @@ std::vector<std::filesystem::path> found_by_first(runtime::Ranks& ranks, const s
   return folders;
 }
 
-// Whether a checkpoint is one of `directory`, as rank 0 sees it: whether there is something to save depends on it.
-bool is_in(runtime::Ranks& ranks, const std::filesystem::path& directory, const std::filesystem::path& checkpoint) {
+// The name of a checkpoint in `directory`, as rank 0 sees it, however `checkpoint` is written: with a slash at its end,
+// as ".", by a link. Empty where it lies elsewhere: whether there is something to save depends on it.
+std::string name_in(runtime::Ranks& ranks, const std::filesystem::path& directory,
+                    const std::filesystem::path& checkpoint) {
   std::error_code ignored;
-  const std::filesystem::path place = std::filesystem::absolute(checkpoint).parent_path();
-  return !ranks.from_first(std::filesystem::equivalent(place, directory, ignored) ? "yes" : "").empty();
+  const std::filesystem::path place = std::filesystem::canonical(checkpoint, ignored);
+  const bool inside = std::filesystem::equivalent(place.parent_path(), directory, ignored);
+  return ranks.from_first(inside ? place.filename().string() : "");
 }
 
 }  // namespace
 
-void Trainer::Implementation::restore(const eps::RunState& state) {
+void Trainer::Implementation::restore(const eps::SavedRun& state) {
   runtime::check_seed(plan, state);
   runtime::check_base(plan, state, base_hash);
   if (!state.list.empty() && !list.empty()) set_layers(state.list);
@@ -74,7 +77,7 @@ void Trainer::Implementation::check_room(eps::DirectoryUse use) const {
   const bool once = checkpoint.every == 0 && checkpoint.minutes == 0;
   const int kept = static_cast<int>(checkpoint.keep) + (checkpoint.best.empty() ? 0 : 1);
   eps::CheckpointNeed need{checkpoint_size, once ? 1 : 2, once ? 1 : kept + 1};
-  if (use == eps::DirectoryUse::stay) need.from_step = run.newest.step;  // what a look is before, it does not know
+  if (use == eps::DirectoryUse::stay) need.from_step = run.newest.step;  // before a resume it is not known
   eps::check_room(checkpoint.directory, need, use);
 }
 
@@ -122,6 +125,15 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& run, const st
   return self.guarded([&] { return self.resume(run, allowed); });
 }
 
+// Files of the run that are damaged, such as those of model.base, are no reason to try another checkpoint.
+eps::ParameterStore& Trainer::Implementation::prepared_store() {
+  try {
+    return running().store();
+  } catch (const CorruptFile& error) {
+    throw BadInput(error.what(), error.place());
+  }
+}
+
 std::filesystem::path Trainer::Implementation::resume(const std::filesystem::path& from,
                                                       const std::vector<std::string>& allowed) {
   const std::filesystem::path directory = eps::checkpoints_directory(from);
@@ -140,7 +152,7 @@ std::filesystem::path Trainer::Implementation::resume(const std::filesystem::pat
       } else {
         check();
       }
-      eps::ParameterStore& store = running().store();
+      eps::ParameterStore& store = prepared_store();
       const auto load = [&] {
         const RoleScope staging(MemoryRole::staging);
         return eps::load_checkpoint(folder, store, plan.options.run.allow_nonfinite, gather ? &*gather : nullptr);
@@ -149,10 +161,12 @@ std::filesystem::path Trainer::Implementation::resume(const std::filesystem::pat
       if (plan.options.lora.rank == 0) companions_from = folder;
       tell(changes);
       if (writes() && plan.options.data.has_training()) runtime::warn_of_lost_steps(directory, folder, step);
-      if (is_in(ranks, plan.options.checkpoint.directory, folder)) {
+      const std::string name = name_in(ranks, plan.options.checkpoint.directory, folder);
+      if (!name.empty()) {
         // One that is kept as the best may be replaced: the run then has to save what it goes on from.
-        const bool stays = folder.filename() == eps::folder_name(step);
-        this->run.newest = {folder, static_cast<std::int64_t>(step), stays ? this->run.edits : -1};
+        const bool stays = name == eps::folder_name(step);
+        run.newest = {plan.options.checkpoint.directory / name, static_cast<std::int64_t>(step),
+                      stays ? run.edits : -1};
       }
       return folder;
     } catch (const CorruptFile& error) {
@@ -219,7 +233,7 @@ void Trainer::start_save() {
   options.lora.adapter.clear();  // what it brought is in the checkpoint
   options.device.threads = self.device_threads;
   options.eps.threads = self.eps_threads;
-  eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(options), self.data_hash};
+  eps::SavedRun state{self.step, self.plan.options.run.seed, self.data_position, to_toml(options), self.data_hash};
   state.tokenizer_hash = self.tokenizer_hash;
   state.base_hash = self.base_hash;
   state.without_frozen = self.base_hash != 0 && options.lora.rank > 0;

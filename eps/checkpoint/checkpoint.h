@@ -33,7 +33,7 @@
 namespace l2l::eps {
 
 // What a checkpoint holds besides the parameters.
-struct RunState {
+struct SavedRun {
   std::uint64_t step = 0;            // completed steps
   std::uint64_t seed = 0;            // of the random numbers (counter-based: seed and step are their whole state)
   std::uint64_t data_position = 0;   // samples consumed
@@ -65,13 +65,13 @@ Bytes checkpoint_buffer_bytes();
 // all but the newest `keep` checkpoints, never this one. `save` was just begun on `store`; training may go on
 // meanwhile. Returns the folder. Throws Error naming the file; older checkpoints are then unchanged.
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
-                                      StateSave save, const RunState& state, int keep,
+                                      StateSave save, const SavedRun& state, int keep,
                                       const Companions& companions = {});
 // The same on each of several ranks, which all see `directory`: every one writes its part of a checkpoint, of which
 // rank 0 makes the folder and, when all is on the disk, the manifest. `save` was begun on all between the same two
 // steps. Throws FailureOfAll on all, or CorruptState where that is found, when any fails.
 std::filesystem::path save_on_ranks(const std::filesystem::path& directory, const ParameterStore& store, StateSave save,
-                                    const RunState& state, int keep, const Companions& companions, StateGather& gather);
+                                    const SavedRun& state, int keep, const Companions& companions, StateGather& gather);
 
 // Where the checkpoints of a run lie, complete or not: `directory`; or, where it neither is one nor has any,
 // `directory`/checkpoints if that has some, as in the folder of l2l-train --output.
@@ -94,10 +94,11 @@ std::uint64_t newest_step(const std::filesystem::path& directory);
 void verify_weights(const std::filesystem::path& folder);
 
 // Validates every file against manifest and layout first, then restores the store. Throws CorruptFile naming file,
-// tensor and reason, unless it is allowed also where a weight is not finite; the store is then unchanged. Any number of
-// ranks may have saved it. With `gather` all of several ranks call it, each verifies a part of the bytes, and all throw
-// CorruptFile where one does.
-RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store, bool allow_nonfinite = false,
+// tensor and reason, unless it is allowed also where a weight is not finite; the store is then unchanged, or, where a
+// file can no longer be read once it was validated, in part that of the checkpoint. Any number of ranks may have saved
+// it. With `gather` all of several ranks call it, each verifies a part of the bytes, and all throw CorruptFile where one
+// does.
+SavedRun load_checkpoint(const std::filesystem::path& folder, ParameterStore& store, bool allow_nonfinite = false,
                          StateGather* gather = nullptr);
 
 }  // namespace l2l::eps

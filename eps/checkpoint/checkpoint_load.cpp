@@ -301,22 +301,24 @@ void verify_weights(const std::filesystem::path& folder) {
   check_hashes(own_tensors(model, all), manifest);
 }
 
-RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store, bool allow_nonfinite,
+SavedRun load_checkpoint(const std::filesystem::path& folder, ParameterStore& store, bool allow_nonfinite,
                          StateGather* gather) {
-  std::optional<SoundCheckpoint> sound;
-  if (gather == nullptr) {
-    sound.emplace(folder, store, allow_nonfinite, Rank{});
-  } else {
+  // What one rank cannot read, all refuse.
+  const auto on_all = [&](const auto& body) {
+    if (gather == nullptr) return body();
     gather->together([&] {
-      sound.emplace(folder, store, allow_nonfinite, gather->place());
+      body();
       return "";
     });
-  }
-  RunState& state = sound->manifest.state;
-  if (!fault_point("checkpoint.drop_master")) Restorer(sound->model, store).restore(kModelParts);
-  if (!fault_point("checkpoint.drop_moments")) {
+  };
+  std::optional<SoundCheckpoint> sound;
+  on_all([&] { sound.emplace(folder, store, allow_nonfinite, gather == nullptr ? Rank{} : gather->place()); });
+  on_all([&] {
+    if (!fault_point("checkpoint.drop_master")) Restorer(sound->model, store).restore(kModelParts);
+    if (fault_point("checkpoint.drop_moments")) return;
     Restorer(sound->optimizer, store).restore(optimizer_parts(store.moments()));
-  }
+  });
+  SavedRun& state = sound->manifest.state;
   if (fault_point("checkpoint.drop_step")) state.step = 0;
   if (fault_point("checkpoint.drop_seed")) state.seed = 0;
   if (fault_point("checkpoint.drop_data_position")) state.data_position = 0;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error_place.h"
+#include "core/fault_point.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_folders.h"
@@ -50,16 +51,21 @@ namespace {
 
 // A new file there without a name, which no death leaves behind. -1: not possible.
 int open_nameless(const fs::path& directory) {
-  const int file = ::open(directory.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+  const bool can = !fault_point("checkpoint.no_nameless_files");
+  const int file = can ? ::open(directory.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600) : -1;
   if (file >= 0) return file;
   // Where the file system has no such files: one that loses its name at once. The names of saves begin so, too; what
-  // a crash leaves of them is cleared by the next save.
-  const fs::path named = directory / (".step-00000000.tmp-" + std::to_string(getpid()));
-  const int other = ::open(named.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-  const int error = errno;
-  if (other >= 0) ::unlink(named.c_str());
+  // a crash leaves of them is cleared by the next save. A process of another machine may have the same number.
+  constexpr int kMostNames = 1000;
+  int named = -1, error = EEXIST;
+  for (int i = 0; i < kMostNames && error == EEXIST; ++i) {
+    const fs::path path = directory / (".step-" + std::to_string(i) + ".tmp-" + std::to_string(getpid()));
+    named = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    error = named >= 0 ? 0 : errno;
+    if (named >= 0) ::unlink(path.c_str());
+  }
   errno = error;
-  return other;
+  return named;
 }
 
 // False where the directory is not there. Throws Error.

@@ -34,7 +34,7 @@ void write_groups(ShareWriter& files, const ParameterStore& store, StateSave sav
 
 // The large files, and what the manifest says of them.
 Manifest write_all(const std::filesystem::path& folder, const ParameterStore& store, StateSave save,
-                   const RunState& state) {
+                   const SavedRun& state) {
   ShareWriter files(folder, store, state);
   write_groups(files, store, std::move(save));
   return files.finish();
@@ -44,7 +44,7 @@ Manifest write_all(const std::filesystem::path& folder, const ParameterStore& st
 // that, which is what false says.
 class RankShare {
  public:
-  RankShare(const std::filesystem::path& folder, const ParameterStore& store, const RunState& state,
+  RankShare(const std::filesystem::path& folder, const ParameterStore& store, const SavedRun& state,
             StateGather& gather)
       : store_(store), gather_(gather) {
     attempt([&] {
@@ -94,7 +94,7 @@ class RankShare {
 
 // What a manifest says of this rank's part; nothing where another rank has failed.
 std::string write_share(const std::filesystem::path& folder, const ParameterStore& store, StateSave save,
-                        const RunState& state, StateGather& gather) {
+                        const SavedRun& state, StateGather& gather) {
   RankShare share(folder, store, state, gather);
   const bool all = share.write(std::move(save));
   gather.end_rounds();
@@ -111,23 +111,23 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
   output.finish();
 }
 
+// A file that cannot be read, or not to its end, is left out.
 void copy_bytes(const std::filesystem::path& from, const std::filesystem::path& to) {
-  std::optional<InputFile> source;
   try {
-    source.emplace(from);
-  } catch (const Error& error) {
+    const InputFile source(from);
+    OutputFile output(to);
+    std::vector<std::byte> buffer(kPiece);
+    for (Bytes offset = 0; offset < source.bytes(); offset += buffer.size()) {
+      const std::span<std::byte> piece =
+          std::span(buffer).first(std::min<Bytes>(buffer.size(), source.bytes() - offset));
+      source.read(offset, piece);
+      output.write(piece);
+    }
+    output.finish();
+  } catch (const BadInput& error) {  // of the source; a disk that takes no more is an Error of another class
     log(LogLevel::warning, std::string(error.what()) + "; the checkpoint is written without it");
-    return;
+    remove_folder(to);
   }
-  OutputFile output(to);
-  std::vector<std::byte> buffer(kPiece);
-  for (Bytes offset = 0; offset < source->bytes(); offset += buffer.size()) {
-    const std::span<std::byte> piece =
-        std::span(buffer).first(std::min<Bytes>(buffer.size(), source->bytes() - offset));
-    source->read(offset, piece);
-    output.write(piece);
-  }
-  output.finish();
 }
 
 // What is not of parameters; then all of the folder is on the disk.
@@ -152,7 +152,7 @@ Manifest join(const std::filesystem::path& folder, const ParameterStore& store, 
   Bytes bytes = 0;
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     Manifest part = parse_manifest(parts[rank], folder / kManifestName);
-    all.state = std::move(part.state);
+    if (rank == 0) all.state = std::move(part.state);
     all.files.merge(part.files);
     all.tensors.merge(part.tensors);
     all.update_counts.merge(part.update_counts);
@@ -173,7 +173,7 @@ Manifest join(const std::filesystem::path& folder, const ParameterStore& store, 
 }  // namespace
 
 std::filesystem::path save_on_ranks(const std::filesystem::path& directory, const ParameterStore& store, StateSave save,
-                                    const RunState& state, int keep, const Companions& companions,
+                                    const SavedRun& state, int keep, const Companions& companions,
                                     StateGather& gather) {
   // What rank 0 does and says while the others wait.
   const auto by_first = [&](const std::function<std::filesystem::path()>& body) {
@@ -212,7 +212,7 @@ void write_companions(const std::filesystem::path& folder, const Companions& com
 }
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
-                                      StateSave save, const RunState& state, int keep, const Companions& companions) {
+                                      StateSave save, const SavedRun& state, int keep, const Companions& companions) {
   const std::filesystem::path temporary = make_temporary_folder(directory, state.step);
   try {
     finish_folder(temporary, write_all(temporary, store, std::move(save), state), companions);

@@ -47,7 +47,7 @@ void CheckpointWriter::serve() {
   }
 }
 
-void CheckpointWriter::start(const std::filesystem::path& directory, const RunState& state, int keep,
+void CheckpointWriter::start(const std::filesystem::path& directory, const SavedRun& state, int keep,
                              Companions companions) {
   finish();
   Save save([this, directory, begun = store_.begin_save(), state, keep, companions = std::move(companions)]() mutable {

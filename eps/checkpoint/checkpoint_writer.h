@@ -22,7 +22,7 @@ class CheckpointWriter {
 
   // Call between two steps: begins to save what the store holds now and returns while save_checkpoint() runs. First
   // waits for the save before, if it still runs, and throws its failure.
-  void start(const std::filesystem::path& directory, const RunState& state, int keep, Companions companions = {});
+  void start(const std::filesystem::path& directory, const SavedRun& state, int keep, Companions companions = {});
   // Whether a save was started and still runs.
   bool running() const;
   // Waits until no save runs; finish() has its outcome.

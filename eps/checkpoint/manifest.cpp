@@ -80,7 +80,7 @@ class FieldReader {
   std::string file_;
 };
 
-void read_scaler(const Json& json, const FieldReader& reader, RunState& state) {
+void read_scaler(const Json& json, const FieldReader& reader, SavedRun& state) {
   constexpr std::uint64_t kMostScale = 1 << 24;
   state.loss_scale = reader.number(reader.member(json, "loss_scale"), "loss_scale");
   state.good_steps = reader.number(reader.member(json, "good_steps"), "good_steps", kMostCount);
@@ -89,7 +89,7 @@ void read_scaler(const Json& json, const FieldReader& reader, RunState& state) {
   }
 }
 
-void read_list(const Json& json, const FieldReader& reader, RunState& state) {
+void read_list(const Json& json, const FieldReader& reader, SavedRun& state) {
   constexpr std::uint64_t kMostId = (std::uint64_t{1} << 31) - 1;
   if (!json.is_array() || json.empty()) reader.refuse("layers", "is no list of ids");
   for (const Json& id : json) state.list.push_back(static_cast<std::uint32_t>(reader.number(id, "layers", kMostId)));
@@ -114,8 +114,8 @@ KernelChoices read_kernels(const Json& json, const FieldReader& reader) {
   return choices;
 }
 
-RunState read_state(const Json& json, const FieldReader& reader) {
-  RunState state;
+SavedRun read_state(const Json& json, const FieldReader& reader) {
+  SavedRun state;
   state.step = reader.number(reader.member(json, "step"), "step", kMostCount);
   state.seed = reader.number(reader.member(json, "seed"), "seed");
   state.data_position = reader.number(reader.member(json, "data_position"), "data_position", kMostCount);

@@ -30,7 +30,7 @@ struct ManifestFile {
 };
 
 struct Manifest {
-  RunState state;
+  SavedRun state;
   int ranks = 1;                                       // that have written it; follows from the names of files
   std::map<std::string, std::uint64_t> update_counts;  // by group
   std::map<std::string, ManifestFile> files;           // names without folder

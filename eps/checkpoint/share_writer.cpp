@@ -58,7 +58,7 @@ void PartsFile::write_whole(std::span<const std::byte> elements, std::map<std::s
   hashes[list_.tensors[tensor_++].name] = hash.value();
 }
 
-ShareWriter::ShareWriter(const std::filesystem::path& folder, const ParameterStore& store, const RunState& state,
+ShareWriter::ShareWriter(const std::filesystem::path& folder, const ParameterStore& store, const SavedRun& state,
                          Rank place)
     : store_(store),
       model_(folder / model_name(place.index, place.count), store, kModelParts, state.without_frozen,

@@ -46,7 +46,7 @@ class PartsFile {
 class ShareWriter {
  public:
   // New files in `folder` of the groups whose writer is rank `place`; `store` outlives this object.
-  ShareWriter(const std::filesystem::path& folder, const ParameterStore& store, const RunState& state, Rank place = {});
+  ShareWriter(const std::filesystem::path& folder, const ParameterStore& store, const SavedRun& state, Rank place = {});
 
   // A group that may be read, whole, and how often it was updated.
   void write(GroupIndex group, std::uint64_t updates);

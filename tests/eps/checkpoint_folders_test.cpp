@@ -179,7 +179,7 @@ TEST(CheckpointFolders, AKilledSaverLeavesACompleteCheckpoint) {
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     TestRun loaded(small_layout());
-    const RunState state = load_checkpoint(find_checkpoint(folder.path()), loaded.store);
+    const SavedRun state = load_checkpoint(find_checkpoint(folder.path()), loaded.store);
     std::vector<float> master(3), moment1(3), moment2(3);
     read_state(loaded.store, 0, 1, {master, moment1, moment2});
     EXPECT_EQ(master[0], static_cast<float>(state.step)) << "all of one save";

@@ -1,11 +1,14 @@
 #include "eps/checkpoint/checkpoint_room.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/eps/fault_points.h"
 #include "tests/support/meddled_disk.h"
 #include "tests/support/refusal.h"
 #include "tests/support/temporary_folder.h"
@@ -15,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using ::l2l::testing::ArmedFaultPoint;
 using ::l2l::testing::MeddledDisk;
 using ::l2l::testing::refusal;
 using ::l2l::testing::TemporaryFolder;
@@ -53,7 +57,7 @@ TEST(CheckRoom, CountsWhatTheRunReplaces) {
 }
 
 // Two of each directory, which see theirs go away.
-TEST(CheckRoom, ManyLookAtOnce) {
+void look_many_at_once() {
   const TemporaryFolder folder;
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
@@ -65,6 +69,20 @@ TEST(CheckRoom, ManyLookAtOnce) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(CheckRoom, ManyLookAtOnce) { look_many_at_once(); }
+
+// Threads stand for processes of several machines that have the same number.
+TEST(CheckRoom, ManyLookAtOnceWhereFilesHaveNames) {
+  L2L_NEEDS_FAULT_POINTS();
+  const ArmedFaultPoint named("checkpoint.no_nameless_files");
+  look_many_at_once();
+  const TemporaryFolder folder;
+  const fs::path left = folder / (".step-0.tmp-" + std::to_string(getpid()));
+  std::ofstream(left).flush();
+  check_room(folder.path(), {}, DirectoryUse::look);
+  EXPECT_TRUE(fs::exists(left));
 }
 
 }  // namespace

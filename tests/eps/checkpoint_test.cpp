@@ -26,7 +26,7 @@ TEST(Checkpoint, RoundTripsBitForBit) {
   ASSERT_NE(bits(saved.store), bits(loaded.store));
   const fs::path path = save_checkpoint(folder / "a/b", saved.store, kState, 2);
   EXPECT_EQ(path, folder / "a/b/step-00000009");
-  const RunState state = load_checkpoint(path, loaded.store);
+  const SavedRun state = load_checkpoint(path, loaded.store);
   EXPECT_EQ(bits(loaded.store), bits(saved.store));
   EXPECT_EQ(loaded.store.state_hash(), saved.store.state_hash());
   EXPECT_EQ(state.step, kState.step);
@@ -100,11 +100,11 @@ TEST(Checkpoint, OfAnotherOptimizerIsRefused) {
 TEST(Checkpoint, TheStateOfTheLossScaleIsKept) {
   const TemporaryFolder folder;
   TestRun run(small_layout());
-  RunState state;
+  SavedRun state;
   state.seed = 1;
   state.loss_scale = 4096;
   state.good_steps = 17;
-  const RunState read = load_checkpoint(save_checkpoint(folder.path(), run.store, state, 1), run.store);
+  const SavedRun read = load_checkpoint(save_checkpoint(folder.path(), run.store, state, 1), run.store);
   EXPECT_EQ(read.loss_scale, 4096u);
   EXPECT_EQ(read.good_steps, 17u);
   for (const std::uint64_t scale : {3u, 1u << 25}) {
@@ -117,7 +117,7 @@ TEST(Checkpoint, TheStateOfTheLossScaleIsKept) {
 TEST(Checkpoint, KeepsHowDropoutDecides) {
   const TemporaryFolder folder;
   TestRun run(small_layout());
-  RunState state;
+  SavedRun state;
   state.seed = 1;
   for (const DropoutMasks masks : {DropoutMasks::bytes, DropoutMasks::words}) {
     state.dropout_masks = masks;
@@ -132,7 +132,7 @@ TEST(Checkpoint, KeepsHowDropoutDecides) {
 TEST(Checkpoint, KeepsChoicesOfKernels) {
   const TemporaryFolder folder;
   TestRun run(small_layout());
-  RunState state;
+  SavedRun state;
   state.seed = 1;
   const fs::path path = save_checkpoint(folder.path(), run.store, state, 1);
   const std::string without = read_all(path / kManifestName);
@@ -153,11 +153,11 @@ TEST(Checkpoint, KeepsChoicesOfKernels) {
 }
 
 // Five steps, with a save, a new store and a load after the third.
-std::uint64_t interrupted_run(const fs::path& directory, RunState* state = nullptr) {
+std::uint64_t interrupted_run(const fs::path& directory, SavedRun* state = nullptr) {
   TestRun first(testing::toy_layout()), second(testing::toy_layout());
   first.train(0, 3);
   const fs::path path = save_checkpoint(directory, first.store, {3, 11, 24, ""}, 1);
-  const RunState restored = load_checkpoint(path, second.store);
+  const SavedRun restored = load_checkpoint(path, second.store);
   if (state != nullptr) *state = restored;
   second.train(restored.step, 5);
   return second.store.state_hash();
@@ -167,7 +167,7 @@ TEST(Checkpoint, AResumedRunEqualsTheUninterruptedOne) {
   const TemporaryFolder folder;
   TestRun whole(testing::toy_layout());
   whole.train(0, 5);
-  RunState state;
+  SavedRun state;
   EXPECT_EQ(interrupted_run(folder.path(), &state), whole.store.state_hash());
   EXPECT_EQ(state.seed, 11u);
   EXPECT_EQ(state.data_position, 24u);
@@ -183,7 +183,7 @@ TEST(Checkpoint, EveryDroppedFieldIsCaught) {
     const ArmedFaultPoint armed(field);
     EXPECT_NE(interrupted_run(folder.path()), whole.store.state_hash()) << field;
   }
-  RunState state;
+  SavedRun state;
   {
     const ArmedFaultPoint armed("checkpoint.drop_seed");
     interrupted_run(folder.path(), &state);

@@ -20,7 +20,7 @@ using ::l2l::testing::PowerLoss;
 
 Saved load(const fs::path& folder) {
   static TestRun loaded(small_layout());
-  const RunState state = load_checkpoint(folder, loaded.store);
+  const SavedRun state = load_checkpoint(folder, loaded.store);
   return {state.step, loaded.store.state_hash()};
 }
 

@@ -76,12 +76,12 @@ class RankStores {
   }
 
   // Saves what the stores hold now; what each rank throws.
-  std::vector<std::string> try_save(const fs::path& directory, const RunState& state, int keep) {
+  std::vector<std::string> try_save(const fs::path& directory, const SavedRun& state, int keep) {
     return together([&](StoreOfRank& rank) {
       save_on_ranks(directory, rank.store(), rank.store().begin_save(), state, keep, {}, rank.gather);
     });
   }
-  fs::path save(const fs::path& directory, const RunState& state, int keep) {
+  fs::path save(const fs::path& directory, const SavedRun& state, int keep) {
     EXPECT_EQ(try_save(directory, state, keep), std::vector<std::string>(ranks_.size()));
     return find_checkpoint(directory);
   }

@@ -56,7 +56,7 @@ std::uint64_t hash_of_filled(const StoreOptions& options = toy_options()) {
 // Of the state that `ranks` ranks load.
 std::uint64_t loaded_hash(const fs::path& folder, int ranks, const StoreOptions& options = toy_options()) {
   const auto load = [&](ParameterStore& store, StateGather* gather) {
-    const RunState state = load_checkpoint(folder, store, /*allow_nonfinite=*/false, gather);
+    const SavedRun state = load_checkpoint(folder, store, /*allow_nonfinite=*/false, gather);
     EXPECT_EQ(state.step, kState.step);
     EXPECT_EQ(state.data_position, kState.data_position);
     EXPECT_EQ(store.update_count(0), 7u);
@@ -289,6 +289,18 @@ TEST(ShardedCheckpoint, APartOfAnotherCheckpointIsRefused) {
     EXPECT_SAYS(load_refusal(path, loaded.store), "was changed after it was written");
     write_all(path / name, sound);
   }
+}
+
+// Paths in a config may be others on each rank.
+TEST(ShardedCheckpoint, HasTheConfigOfTheFirst) {
+  const TemporaryFolder folder;
+  RankStores ranks(toy_layout(), 3);
+  ranks.all([&](StoreOfRank& rank) {
+    SavedRun state = kState;
+    state.config = "rank " + std::to_string(rank.index());
+    save_on_ranks(folder.path(), rank.store(), rank.store().begin_save(), state, 1, {}, rank.gather);
+  });
+  EXPECT_EQ(read_manifest(find_checkpoint(folder.path())).state.config, "rank 0");
 }
 
 TEST(ShardedCheckpoint, AFileThatIsMissingMakesItIncomplete) {

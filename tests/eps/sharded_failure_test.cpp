@@ -52,6 +52,20 @@ class SaveOfRanks {
     return thrown;
   }
 
+  // A load of what was saved first with a fault on the disk of rank `broken`. What each rank throws.
+  std::vector<std::string> load(std::size_t broken, DiskFault fault) {
+    std::vector<std::unique_ptr<FailingDisk>> disks;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      disks.push_back(std::make_unique<FailingDisk>(disk_, rank == broken ? fault : DiskFault()));
+    LockedDisk of_all([&]() -> FileSystem& { return *disks[rank_of_thread]; });
+    const FileSystemOverride replaced(of_all);
+    std::vector<std::string> thrown = ranks_.together([](StoreOfRank& rank) {
+      static_cast<void>(load_checkpoint(fs::path(kDirectory) / "step-00000001", rank.store(), false, &rank.gather));
+    });
+    calls_ = disks[broken]->calls();
+    return thrown;
+  }
+
   std::optional<Saved> found() {
     const FileSystemOverride replaced(disk_);
     return resume(kDirectory);
@@ -115,6 +129,24 @@ TEST(FailingSaveOfRanks, TellsAllAndLosesNothing) {
   }
   EXPECT_GT(failed, 50u);
   std::cout << failed << " saves failed, " << saved << " did in spite of the fault\n";
+}
+
+// Each tries an older checkpoint then, or none does.
+TEST(FailingLoadOfRanks, IsRefusedByAll) {
+  for (std::size_t broken = 0; broken < kRanks; ++broken) {
+    SaveOfRanks attempt;
+    EXPECT_EQ(attempt.load(broken, {}), std::vector<std::string>(kRanks));
+    const std::size_t calls = attempt.calls();
+    std::size_t refused = 0;
+    for (DiskFault fault{1, EIO, true}; fault.call <= calls; ++fault.call) {
+      SCOPED_TRACE("rank " + std::to_string(broken) + ", call " + std::to_string(fault.call));
+      const std::vector<std::string> thrown = attempt.load(broken, fault);
+      const auto silent = std::ranges::count_if(thrown, [](const std::string& each) { return each.empty(); });
+      EXPECT_TRUE(silent == 0 || silent == kRanks) << ::testing::PrintToString(thrown);
+      refused += silent == 0 ? 1 : 0;
+    }
+    EXPECT_GT(refused, calls / 2);  // the last ones close files that were read
+  }
 }
 
 // A disk on which rank 1 does not come back from one kind of call before it is let go.

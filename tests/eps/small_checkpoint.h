@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 #define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 // Saves what `store` holds now.
-inline fs::path save_checkpoint(const fs::path& directory, ParameterStore& store, const RunState& state, int keep) {
+inline fs::path save_checkpoint(const fs::path& directory, ParameterStore& store, const SavedRun& state, int keep) {
   return eps::save_checkpoint(directory, store, store.begin_save(), state, keep);
 }
 
@@ -79,7 +79,7 @@ inline void fill(ParameterStore& store) {
   store.restore(9, counts);
 }
 
-inline const RunState kState{9, 0xfedcba9876543210u, 1234, "[run]\nsteps = 9\n", 0x0123456789abcdefu};
+inline const SavedRun kState{9, 0xfedcba9876543210u, 1234, "[run]\nsteps = 9\n", 0x0123456789abcdefu};
 
 inline std::string bits(const ParameterStore& store) {
   const std::vector<float> values = whole_state(store);
@@ -123,6 +123,6 @@ inline std::vector<std::string> entries(const fs::path& folder) {
   return names;
 }
 
-inline RunState at_step(std::uint64_t step) { return {step, 1, step, ""}; }
+inline SavedRun at_step(std::uint64_t step) { return {step, 1, step, ""}; }
 
 }  // namespace l2l::eps::testing

@@ -94,5 +94,14 @@ TEST_F(BestOnADisk, EveryFsyncIsNeeded) {
   EXPECT_EQ(count, 2);
 }
 
+TEST_F(BestOnADisk, WhatKillsHaveLeftIsRemoved) {
+  const FileSystemOverride use(disk_);
+  for (const char* const name : {".best.tmp-list-1", ".best.tmp-1"}) OutputFile(kDirectory / name).finish();
+  const BestCheckpoint again(options(), 0, 1);
+  for (const std::filesystem::path& path : list_folder(kDirectory)) {
+    EXPECT_FALSE(path.filename().string().starts_with(".best.")) << path;
+  }
+}
+
 }  // namespace
 }  // namespace l2l::runtime

@@ -291,6 +291,15 @@ class Cli(ToolTest):
         self.assertEqual(rest["steps"], 4)
         self.assertEqual(rest["weights_hash"], whole["weights_hash"])
 
+    def test_the_checkpoint_that_a_run_goes_on_from_stays_however_it_is_named(self):
+        self.summary("--steps", "2")
+        (self.path / "newest").symlink_to("checkpoints/run/step-00000002")
+        for name in ("checkpoints/run/step-00000002/", "newest", "checkpoints/run/step-00000002/."):
+            out, err = self.run_tool("l2l-train", "run.toml", "--resume", name, "--steps", "2")
+            self.assertNotIn("moved to", err)
+            self.assertEqual(json.loads(out.splitlines()[-1])["checkpoint"], "checkpoints/run/step-00000002")
+            self.assertEqual([path.name for path in (self.path / "checkpoints/run").glob("[!.]*")], ["step-00000002"])
+
     def test_a_minibatch_is_cut_by_what_is_given(self):
         for more, shape in ((["--set", "batch.minibatch=4"], "2 x 2"),
                             (["--set", "batch.minibatch=12", "--set", "batch.micro_batches=0"], "6 x 2"),
