@@ -103,6 +103,8 @@ void refuse_special(const std::filesystem::path& path) {
                  (std::filesystem::is_directory(status) ? "a directory" : "a pipe or device") + ", not a file");
 }
 
+bool is_git_lfs_pointer(std::string_view text) { return text.starts_with("version https://git-lfs.github.com/spec/"); }
+
 OutputFile::OutputFile(const std::filesystem::path& path) : path_(path), descriptor_(file_system().create(path)) {
   if (descriptor_ < 0) fail(path_, "cannot be created");
 }

@@ -62,6 +62,13 @@ class InputFile {
 // has no end.
 void refuse_special(const std::filesystem::path& path);
 
+// Whether a file with this text is a pointer, which stands for a large file in a repository that was cloned without Git
+// LFS (github.com/git-lfs/git-lfs, docs/spec.md). The beginning of the text is enough.
+bool is_git_lfs_pointer(std::string_view text);
+// Why a pointer is refused.
+inline constexpr const char* kGitLfsPointer =
+    "is a pointer of Git LFS, not the file itself: run git lfs pull where it was cloned";
+
 // The functions below throw Error naming the paths and the reason.
 bool is_there(const std::filesystem::path& path);                                     // throws when it cannot be known
 bool is_folder(const std::filesystem::path& path);                                    // likewise

@@ -15,6 +15,7 @@ namespace {
 
 constexpr Bytes kMostHeaderBytes = 100'000'000;  // as the reference implementation
 constexpr Bytes kLengthBytes = 8;
+constexpr Bytes kMostPointer = 1024;  // as the specification of Git LFS
 
 std::string read_header(const InputFile& file) {
   const std::string name = file.path().string();
@@ -22,6 +23,7 @@ std::string read_header(const InputFile& file) {
   std::uint64_t length = 0;
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > kMostHeaderBytes || length > file.bytes() - kLengthBytes) {
+    if (file.bytes() <= kMostPointer && is_git_lfs_pointer(file.text())) throw CorruptFile(name, kGitLfsPointer);
     throw CorruptFile(name, "header",
                       "a length of " + std::to_string(length) + " bytes in a file of " + std::to_string(file.bytes()) +
                           "; at most 100 MB");

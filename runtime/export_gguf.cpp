@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "core/files.h"
@@ -128,9 +126,8 @@ void export_gguf(const std::filesystem::path& source, const std::filesystem::pat
   GgufExport model(folder, type);
   for (const std::string& remark : model.remarks()) log(LogLevel::warning, remark);
   make_folders(place.parent_path());
+  const std::filesystem::path temporary = runtime::unfinished_export(place);
   runtime::require_room(place.parent_path(), model.bytes());
-  const std::filesystem::path temporary =
-      place.parent_path() / ("." + place.filename().string() + ".tmp-" + std::to_string(getpid()));
   try {
     model.write(temporary, progress);
     move_folder(temporary, place);

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -163,8 +161,7 @@ void export_model(const std::filesystem::path& source, const std::filesystem::pa
   std::optional<Export> model;
   if (options.lora.rank == 0 || settings.merge) model.emplace(folder, dtype);
   make_folders(place.parent_path());
-  const std::filesystem::path temporary =
-      place.parent_path() / ("." + place.filename().string() + ".tmp-" + std::to_string(getpid()));
+  const std::filesystem::path temporary = runtime::unfinished_export(place);
   make_folder(temporary);
   try {
     if (model) {

@@ -20,6 +20,9 @@ Options exported_options(const std::filesystem::path& folder);
 // The weights in it, adapters merged. `layout`: of exported_options() without adapters, with what is trained.
 std::unique_ptr<WeightSource> exported_weights(const std::filesystem::path& folder, const Options& options,
                                                const ModelLayout& layout);
+// The hidden name beside `place` under which this process writes the export until it is whole. Removes what exports to
+// `place` have left that were killed; warns of what cannot be removed. The folder of `place` exists.
+std::filesystem::path unfinished_export(const std::filesystem::path& place);
 // Throws BadInput where the disk of `folder` has fewer bytes free.
 void require_room(const std::filesystem::path& folder, Bytes bytes);
 

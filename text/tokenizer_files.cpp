@@ -55,6 +55,19 @@ std::vector<std::filesystem::path> vocabulary_files(const std::filesystem::path&
       of_file(path.string()));
 }
 
+// Throws BadInput when it cannot be read or is longer than any tokenizer.
+std::string read_any(const std::filesystem::path& file) {
+  try {
+    const InputFile input(file);
+    if (input.bytes() > kMostBytes) {
+      throw BadInput(file.string() + ": is too long for a tokenizer", of_file(file.string()));
+    }
+    return input.text();
+  } catch (const CorruptFile& error) {
+    throw BadInput(error.what(), error.place());
+  }
+}
+
 }  // namespace
 
 bool has_tokenizer(const std::filesystem::path& folder) { return is_folder(folder) && !files_in(folder).empty(); }
@@ -70,28 +83,22 @@ bool has_merges(const std::vector<std::filesystem::path>& files) {
 }
 
 bool has_ranks(const std::filesystem::path& file) {
-  const std::string text = read_tokenizer_file(file);
+  const std::string text = read_any(file);
   const std::string_view line = std::string_view(text).substr(0, std::min<std::size_t>(text.find('\n'), 200));
   const std::size_t space = line.find(' ');
   return space != std::string_view::npos && space > 0 && decode_base64(line.substr(0, space)).has_value();
 }
 
 std::string read_tokenizer_file(const std::filesystem::path& file) {
-  try {
-    const InputFile input(file);
-    if (input.bytes() > kMostBytes) {
-      throw BadInput(file.string() + ": is too long for a tokenizer", of_file(file.string()));
-    }
-    return input.text();
-  } catch (const CorruptFile& error) {
-    throw BadInput(error.what(), error.place());
-  }
+  std::string text = read_any(file);
+  if (is_git_lfs_pointer(text)) throw BadInput(file.string() + ": " + kGitLfsPointer, of_file(file.string()));
+  return text;
 }
 
 std::uint64_t hash_of(const std::filesystem::path& path) {
   Hash64 hash;
   for (const std::filesystem::path& file : tokenizer_files(path)) {
-    const std::string text = read_tokenizer_file(file);
+    const std::string text = read_any(file);
     hash.update(std::as_bytes(std::span(text)));
   }
   return hash.value();

@@ -19,7 +19,7 @@ bool has_merges(const std::vector<std::filesystem::path>& files);
 // Whether the file is a list of ranks of tiktoken, which is known from its first line: SentencePiece's are binary.
 // Throws BadInput when it cannot be read.
 bool has_ranks(const std::filesystem::path& file);
-// All of a file. Throws BadInput when it cannot be read or is longer than any tokenizer.
+// All of a file. Throws BadInput when it cannot be read, is longer than any tokenizer, or is a pointer of Git LFS.
 std::string read_tokenizer_file(const std::filesystem::path& file);
 
 std::unique_ptr<Tokenizer> open_tokenizer_json(const std::filesystem::path& file);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <iostream>
 #include <new>
 #include <sstream>
@@ -312,6 +313,7 @@ int Command::fail(int status, const std::string& message) const {
 }
 
 int Command::run(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     const int status = parse_and_run(argc, argv);
     if (status == kSuccess && !std::cout.flush()) throw Error("standard output cannot be written");

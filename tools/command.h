@@ -71,7 +71,8 @@ class Command {
   using NextStep = std::function<std::string(int status)>;
   void set_next_step(NextStep next_step) { next_step_ = std::move(next_step); }
 
-  // Parses, runs the body, and turns exceptions into one message on stderr and the exit status of the contract.
+  // Parses, runs the body, and turns exceptions into one message on stderr and the exit status of the contract. A write
+  // beyond the limit on file sizes (ulimit -f) fails instead of ending the process: SIGXFSZ is ignored.
   int run(int argc, char** argv);
 
  private:

@@ -28,6 +28,7 @@ nlohmann::json read_json_object(const std::filesystem::path& path, Bytes most, s
   const std::string text = read_text(path, most, what);
   nlohmann::json json = parse_json(text);
   if (json.is_object()) return json;
+  if (is_git_lfs_pointer(text)) throw BadInput(path.string() + ": " + kGitLfsPointer);
   throw BadInput(path.string() + ": " +
                  why_discarded(text, "is not a JSON object in UTF-8 (NaN and Infinity are not JSON)"));
 }

@@ -123,6 +123,13 @@ TEST(InputFile, WhatMayBeSoundIsNotCalledDamaged) {
   for (const int error : {EIO, ENODATA, ESTALE}) EXPECT_THROW(opened(error), CorruptFile);
 }
 
+TEST(GitLfs, APointerIsKnownByItsBeginning) {
+  EXPECT_TRUE(is_git_lfs_pointer("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"));
+  for (const char* const other : {"", "version", "version https://git-lfs.github.com/", "{\"version\": 1}"}) {
+    EXPECT_FALSE(is_git_lfs_pointer(other)) << other;
+  }
+}
+
 TEST(MakeFolders, ManyMakeAndRemoveTheSameParents) {
   const TemporaryFolder folder;
   std::vector<std::thread> threads;

@@ -88,6 +88,11 @@ TEST(Safetensors, TypesOfTheReferenceAreRead) {
   EXPECT_EQ(safetensors_element("F4"), 0u) << "half a byte";
 }
 
+TEST(Safetensors, APointerOfGitLfsIsCalledSo) {
+  EXPECT_SAYS(refusal("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"),
+              "bad.safetensors: is a pointer of Git LFS, not the file itself: run git lfs pull");
+}
+
 TEST(Safetensors, WritesTheFormatByTheLetter) {
   const TemporaryFolder folder;
   const std::uint64_t hash = write_two_tensors(folder / "x.safetensors");

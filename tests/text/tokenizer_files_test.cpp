@@ -64,6 +64,16 @@ TEST_F(TokenizerFiles, OthersHaveTheHashOfOneFile) {
   EXPECT_EQ(hash(), l2l::hash_of("{\"model\": {}}"));
 }
 
+TEST_F(TokenizerFiles, APointerOfGitLfsIsCalledSo) {
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+  for (const char* const name : {"vocab.txt", "tokenizer.json"}) {
+    write(name, pointer);
+    const std::string says = testing::refusal([&] { encode("a"); });
+    EXPECT_NE(says.find(std::string(name) + ": is a pointer of Git LFS"), std::string::npos) << says;
+    EXPECT_EQ(hash(), l2l::hash_of(pointer)) << "what nothing reads may be carried along";
+  }
+}
+
 TEST_F(TokenizerFiles, LinesOfAVocabularyEndWithTheirLastCharacter) {
   write("vocab.txt", "[PAD]\r\n[UNK]\r\n[CLS]\n[SEP]\n[MASK]\nthe \nox\t\r\ncat\u3000\n a\n\nb");
   EXPECT_EQ(encode("the ox cat a b"), (Ids{5, 6, 7, 1, 10}));

@@ -119,6 +119,7 @@ def conflicting_tables(d):
     d.tensors(lambda t: t.update({"lm_head.weight": (t[FIRST][0], [1.0] * len(t[FIRST][1]))}))
 
 
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
 NAN = struct.pack("<f", float("nan"))
 # Name: how to spoil a directory, what the message must say.
 CASES = {
@@ -131,6 +132,7 @@ CASES = {
     "config is a list": (lambda d: d.config_text(b"[1, 2]"), "config.json: is not a JSON object"),
     "config is cut": (lambda d: d.config_text(json.dumps(MODEL["config"]).encode()[:-9]), "config.json: is not a JSON object"),
     "config is not UTF-8": (lambda d: d.config_text(b'{"model_type": "\xff"}'), "config.json: is not a JSON object"),
+    "config is a pointer": (lambda d: d.config_text(POINTER), "config.json: is a pointer of Git LFS, not the file itself: run git lfs pull"),
     "config with NaN": (lambda d: d.config_text(b'{"model_type": "llama", "rms_norm_eps": NaN}'), "NaN and Infinity are not"),
     "config of 17 MiB": (lambda d: d.config_text(b" " * (17 << 20)), "config.json: longer than 16.0 MiB"),
     "config nested 100,000 deep": (lambda d: d.config_text(b'{"model_type":' * 100000 + b"1" + b"}" * 100000), "config.json: is nested deeper than 128 levels"),
@@ -161,6 +163,7 @@ CASES = {
     "weights are a dangling link": (lambda d: replace(d.weights, lambda p: p.symlink_to("nowhere")), "has no weights"),
     "weights are a loop of links": (lambda d: replace(d.weights, lambda p: p.symlink_to(p.name)), "model.safetensors"),
     "weights are empty": (lambda d: d.raw(b""), "model.safetensors: 0 bytes; too short"),
+    "weights are a pointer": (lambda d: d.raw(POINTER), "model.safetensors: is a pointer of Git LFS, not the file itself: run git lfs pull"),
     "header length of 2^63": (lambda d: d.raw(struct.pack("<Q", 2**63) + b"{}"), "header: a length of 9223372036854775808"),
     "header length beyond the file": (lambda d: d.raw(struct.pack("<Q", 999) + b"{}"), "header: a length of 999"),
     "header is not JSON": (lambda d: d.raw(struct.pack("<Q", 2) + b"{{"), "header: is not JSON"),

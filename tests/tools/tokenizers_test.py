@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import pathlib
+import resource
 import struct
 import subprocess
 import sys
@@ -379,6 +380,17 @@ class Tokenizers(unittest.TestCase):
         for _ in range(2):
             run(TOOLS / "l2l-tokenize", self.tokenizer, text, "--output", shard)
             self.assertGreater(shard.stat().st_size, 100)
+
+    def test_a_shard_beyond_the_limit_on_file_sizes_leaves_nothing(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
+        text = self.work / "texts"
+        text.write_text(" ".join(TEXTS) * 200, newline="")
+        before = set(self.work.iterdir())
+        done = subprocess.run([TOOLS / "l2l-tokenize", self.tokenizer, text, "--output", self.work / "shard"], capture_output=True,
+                              text=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("cannot be written: File too large", done.stderr)
+        self.assertEqual(set(self.work.iterdir()), before)
 
     def test_compressed_texts_and_rows(self):
         self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))

@@ -38,7 +38,9 @@ std::optional<FileLock> lock(const std::filesystem::path& path) {
     throw BadInput(std::string(kOption) + " " + error.what());
   }
   if (lock) return lock;
-  throw BadInput(std::string(kOption) + " " + path.string() + ": another run is writing to it; name another file");
+  throw BadInput(
+      std::string(kOption) + " " + path.string() +
+      ": another run is writing to it; wait for its end, or name another file, with --output another folder");
 }
 
 // What stays of an earlier file.

@@ -45,7 +45,6 @@ int waking_signal() { return SIGRTMIN; }
 
 Signals::Signals() {
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);
   sigemptyset(&taken_);
   sigaddset(&taken_, waking_signal());
   for (const auto& [signal, name] : kTaken) {

@@ -5,7 +5,7 @@
 //   HUP, XCPU   finish the step, save, and end
 //   USR1        save after this step and go on
 //   USR2        say what the run is doing
-//   PIPE, XFSZ  nothing: a write fails instead
+//   PIPE, XFSZ  nothing: a write fails instead (XFSZ: in every tool, by Command::run())
 //
 // A signal that was ignored when the program started stays ignored (nohup).
 #pragma once
