@@ -7,6 +7,7 @@
 #include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
 #include "models/exchange.h"
+#include "runtime/options/architecture_defaults.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/resume_changes.h"
 
@@ -37,9 +38,15 @@ void check_trained(const RunPlan& plan, const Options& saved, const std::filesys
   const LoraOptions &ours = plan.options.lora, &its = saved.lora;
   if (ours.rank != its.rank || ours.alpha != its.alpha || ours.targets != its.targets ||
       ours.rank_stabilized != its.rank_stabilized) {
-    throw BadInput(folder.string() + ": has adapters of lora.rank = " + std::to_string(its.rank) +
-                       ", alpha = " + std::to_string(its.alpha) +
-                       "; the keys of [lora] must be what they were when this checkpoint was made",
+    const std::string what = its.rank == 0
+                                 ? "has no adapters, and a run cannot begin to train them: begin a new one with "
+                                   "model.pretrained = \"" +
+                                       folder.string() + "\""
+                                 : "has adapters of lora.rank = " + std::to_string(its.rank) +
+                                       ", alpha = " + value_of(saved, "lora.alpha") +
+                                       "; the keys of [lora] must be what they were when this checkpoint "
+                                       "was made";
+    throw BadInput(folder.string() + ": " + what,
                    of_file(folder.string(), ours.rank != its.rank         ? "lora.rank"
                                             : ours.alpha != its.alpha     ? "lora.alpha"
                                             : ours.targets != its.targets ? "lora.targets"
@@ -91,7 +98,7 @@ std::string check_data(const RunPlan& plan, const Options& saved, const std::vec
 
 }  // namespace
 
-void check_base(const RunPlan& plan, const eps::RunState& state, std::uint64_t base_hash) {
+void check_base(const RunPlan& plan, const eps::SavedRun& state, std::uint64_t base_hash) {
   if (!state.without_frozen || state.base_hash == base_hash) return;
   throw BadInput(
       "model.base = \"" + plan.options.model.base.string() +
@@ -113,7 +120,7 @@ void tell_rounded(const RunPlan& plan, const models::HubWeights& weights) {
                           plan.options.precision.compute + ", converted once");
 }
 
-void check_seed(const RunPlan& plan, const eps::RunState& state) {
+void check_seed(const RunPlan& plan, const eps::SavedRun& state) {
   if (state.seed == plan.options.run.seed) return;
   throw BadInput(
       "run.seed is " + std::to_string(plan.options.run.seed) + ", but the checkpoint was made with seed " +
@@ -125,7 +132,7 @@ void check_seed(const RunPlan& plan, const eps::RunState& state) {
 std::vector<std::string> check_resumable(const RunPlan& plan, const std::filesystem::path& folder,
                                          std::uint64_t data_hash, const std::vector<std::string>& allowed) {
   const eps::Manifest manifest = eps::read_manifest(folder);
-  const eps::RunState& state = manifest.state;
+  const eps::SavedRun& state = manifest.state;
   const Options saved = parse_options(state.config, (folder / eps::kManifestName).string() + " (config)");
   const bool trains = plan.options.data.has_training();
   check_seed(plan, state);

@@ -21,10 +21,10 @@ std::vector<std::string> check_resumable(const RunPlan& plan, const std::filesys
                                          std::uint64_t data_hash, const std::vector<std::string>& allowed);
 
 // Throws BadInput where the seed of a state that was loaded is not the plan's.
-void check_seed(const RunPlan& plan, const eps::RunState& state);
+void check_seed(const RunPlan& plan, const eps::SavedRun& state);
 
 // Throws BadInput when the frozen parameters are not those that the checkpoint's run had. `base_hash`: of model.base.
-void check_base(const RunPlan& plan, const eps::RunState& state, std::uint64_t base_hash);
+void check_base(const RunPlan& plan, const eps::SavedRun& state, std::uint64_t base_hash);
 
 // Says how many frozen parameters of the directory are kept in another type than theirs, if any are.
 void tell_rounded(const RunPlan& plan, const models::HubWeights& weights);

@@ -14,6 +14,7 @@
 #include "models/architecture.h"
 #include "runtime/data/tokenized_files.h"
 #include "text/tokenizer.h"
+#include "text/utf8.h"
 
 namespace l2l::runtime {
 namespace {
@@ -150,18 +151,27 @@ void refuse_raw_ids(const DataOptions& data, const fs::path& file, const std::st
       "uint16, \"tokens32\" for raw uint32, or \"text\"");
 }
 
-// Text has no such bytes, compressed or not.
-bool begins_with_zeros(const fs::path& file) {
-  constexpr std::size_t kBegin = 64 << 10;
+constexpr std::size_t kBegin = 64 << 10;
+
+// Of its text, compressed or not.
+std::string beginning_of(const fs::path& file) {
   std::string begin(kBegin, ' ');
-  formats::TextStream(file).read(begin);
-  return begin.find('\0') != std::string::npos;
+  begin.resize(formats::TextStream(file).read(begin));
+  return begin;
+}
+
+// Text has no such bytes.
+bool has_zeros(std::string_view begin) { return begin.find('\0') != begin.npos; }
+
+std::string line_at(std::string_view begin, std::size_t place) {
+  return "line " +
+         std::to_string(1 + std::count(begin.begin(), begin.begin() + static_cast<std::ptrdiff_t>(place), '\n'));
 }
 
 // Of the first such file.
 void warn_of_zeros(const std::vector<DataFile>& files, const std::string& key) {
   const auto found =
-      std::find_if(files.begin(), files.end(), [](const DataFile& file) { return begins_with_zeros(file.path); });
+      std::find_if(files.begin(), files.end(), [](const DataFile& file) { return has_zeros(beginning_of(file.path)); });
   if (found == files.end()) return;
   log(LogLevel::warning, found->path.string() +
                              ": is read as text, but has bytes of 0 in its first 64 KiB; if it holds token ids, set "
@@ -170,7 +180,49 @@ void warn_of_zeros(const std::vector<DataFile>& files, const std::string& key) {
                              key + "; data.format = \"text\" takes it as it is");
 }
 
+// Of the first file, with the number of others. Those with bytes of 0 are no text in another encoding.
+void warn_of_other_encodings(const std::vector<DataFile>& files) {
+  std::string first;
+  std::uint64_t others = 0;
+  for (const DataFile& file : files) {
+    const std::string begin = beginning_of(file.path);
+    const std::size_t valid = text::valid_prefix(begin);
+    // A character may go on behind what was read.
+    const bool is_valid = valid == begin.size() || (begin.size() == kBegin && valid == text::finished_prefix(begin));
+    if (is_valid || has_zeros(begin)) continue;
+    if (first.empty()) {
+      first = file.path.string() + ": " + line_at(begin, valid);
+    } else {
+      ++others;
+    }
+  }
+  if (first.empty()) return;
+  log(LogLevel::warning,
+      first +
+          ": is not UTF-8; bytes that are not count as U+FFFD: convert the file (iconv -f LATIN1 -t UTF-8) if it "
+          "is in another encoding" +
+          (others > 0 ? "; more such files: " + std::to_string(others) : ""));
+}
+
 }  // namespace
+
+void refuse_utf16(const fs::path& file) {
+  const std::string name = file.string();
+  std::string begin;
+  try {
+    begin = beginning_of(file);
+  } catch (const BadInput&) {
+    return;  // damaged: who reads its rows says in which
+  }
+  const char* const way_out = "convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)";
+  if (begin.starts_with("\xff\xfe") || begin.starts_with("\xfe\xff")) {
+    throw BadInput(name + ": is UTF-16 (it begins with a byte order mark): " + way_out, of_file(name));
+  }
+  if (!has_zeros(begin)) return;
+  throw BadInput(name + ": " + line_at(begin, begin.find('\0')) + ": holds zero bytes, as UTF-16 does: " + way_out +
+                     "; if it is no UTF-16, remove them (tr -d '\\0')",
+                 of_file(name));
+}
 
 TextModel text_model(const ModelOptions& model) {
   const bool encoder = models::architecture_of(model.architecture).encoder;
@@ -227,6 +279,10 @@ DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptio
     return formats::compression_of(file.path) != formats::Compression::none;
   });
   if (kind == TextKind::text && data.format == "auto") warn_of_zeros(files, key);
+  if (kind != TextKind::text) {
+    for (const DataFile& file : files) refuse_utf16(file.path);
+  }
+  if (kind != TextKind::jsonl && data.tokenizer != "bytes") warn_of_other_encodings(files);
   if (kind == TextKind::text && data.learn != "all") {
     throw BadInput(key + ": " + first.string() + ": text files are learnt as a whole, but data.learn = \"" +
                        data.learn + "\"; it takes JSON Lines or tables",

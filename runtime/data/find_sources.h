@@ -20,6 +20,9 @@ TextModel text_model(const ModelOptions& model);
 // How files of this kind are read.
 TextSettings text_settings(const DataOptions& data, TextKind kind, const TextModel& model);
 
+// Throws BadInput for JSON Lines and tables that are UTF-16, by their first 64 KiB: a byte order mark, or bytes of 0.
+void refuse_utf16(const std::filesystem::path& file);
+
 // The files of `patterns`, tokenized where they are text. `key`: "data.train". Throws BadInput naming
 // key, file and reason.
 DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptions& data, const std::string& key,

@@ -11,12 +11,39 @@
 #include "core/log.h"
 #include "l2l/errors.h"
 #include "runtime/data/glue.h"
+#include "text/utf8.h"
 
 namespace l2l::runtime {
 namespace {
 
 constexpr Bytes kMostText = Bytes{4} << 30;    // of a document that is a file, or a part of one
 constexpr Bytes kMostLine = Bytes{256} << 20;  // of JSON Lines and tables
+
+// What a file calls something, for a message: not long, in UTF-8, without control characters.
+std::string shown(std::string_view name) {
+  constexpr std::size_t kMost = 80;
+  std::string_view rest = name.substr(0, kMost);
+  if (rest.size() < name.size()) rest = rest.substr(0, text::finished_prefix(rest));
+  std::string result;
+  while (true) {
+    const std::size_t valid = text::valid_prefix(rest);
+    result += rest.substr(0, valid);
+    if (valid == rest.size()) break;
+    result += '?';
+    rest.remove_prefix(valid + 1);
+  }
+  const auto is_control = [](unsigned char letter) { return letter < ' ' || letter == 0x7f; };
+  std::replace_if(result.begin(), result.end(), is_control, '?');
+  return name.size() > kMost ? result + "..." : result;
+}
+
+std::string list_of_names(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) {
+    if (list.size() < 200) list += (list.empty() ? "\"" : ", \"") + shown(name) + "\"";
+  }
+  return list;
+}
 
 class TextFile final : public DocumentReader {
  public:
@@ -118,7 +145,7 @@ class Lines : public DocumentReader {
   }
 
   [[noreturn]] void refuse_label(std::string_view value, const std::string& field, const std::string& wanted) const {
-    refuse("\"" + field + "\" is \"" + std::string(value.substr(0, 80)) + "\", not " + wanted);
+    refuse("\"" + field + "\" is \"" + shown(value) + "\", not " + wanted);
   }
 
   formats::TextStream stream_;
@@ -194,12 +221,10 @@ class JsonLines final : public Lines {
     if (row.contains("messages")) return take_chat(row, document);
     if (row.contains("prompt")) return take_completion(row, "prompt", "completion", document);
     if (row.contains("text")) return take_text(row, "text", document);
-    std::string names;
-    for (const auto& [name, value] : row.items()) {
-      if (names.size() < 200) names += (names.empty() ? "\"" : ", \"") + name + "\"";
-    }
+    std::vector<std::string> names;
+    for (const auto& [name, value] : row.items()) names.push_back(name);
     refuse("has none of \"text\", \"prompt\" with \"completion\", \"messages\"; it has " +
-           (names.empty() ? "nothing" : names) + "; name the column of the text by data.columns");
+           (names.empty() ? "nothing" : list_of_names(names)) + "; name the column of the text by data.columns");
   }
 
   std::int32_t take_label(const nlohmann::json& row) const {
@@ -376,20 +401,12 @@ class Table final : public Lines {
   std::size_t place_of(const std::string& name, const std::vector<std::string>& names, const char* key) const {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
-      refuse("there is no column \"" + name + "\" among " + list(names) + "; set " + key);
+      refuse("there is no column \"" + name + "\" among " + list_of_names(names) + "; set " + key);
     }
     if (std::find(found + 1, names.end(), name) != names.end()) {
       refuse("two columns are named \"" + name + "\"; rename one of them");
     }
     return static_cast<std::size_t>(found - names.begin());
-  }
-
-  static std::string list(const std::vector<std::string>& names) {
-    std::string text;
-    for (const std::string& name : names) {
-      if (text.size() < 200) text += (text.empty() ? "\"" : ", \"") + name + "\"";
-    }
-    return text;
   }
 
   bool read_row(std::vector<std::string>& row) {

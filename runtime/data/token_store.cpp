@@ -102,10 +102,11 @@ std::uint64_t TokenStore::scan(std::int64_t vocabulary) const {
         const auto as_signed = static_cast<std::int32_t>(value);  // such as -100, which others ignore
         const std::string sign = as_signed < 0 ? " (" + std::to_string(as_signed) + " as a signed number)" : "";
         if (!part.file.text.empty()) {
-          throw BadInput(part.file.text.string() + ": data.tokenizer gives it the token " + std::to_string(value) +
-                             ", which is not below model.vocabulary = " + std::to_string(vocabulary) +
-                             "; take the tokenizer that belongs to the model",
-                         of_file(part.file.text.string(), "data.tokenizer"));
+          throw BadInput(
+              part.file.text.string() + ": data.tokenizer gives it the token " + std::to_string(value) +
+                  ", which is not below model.vocabulary = " + std::to_string(vocabulary) +
+                  ": set that to the number of the tokenizer's tokens, or take the tokenizer that belongs to the model",
+              of_file(part.file.text.string(), "data.tokenizer"));
         }
         throw BadInput(part.file.name().string() + ": token " + std::to_string(value) + sign + " at byte " +
                            std::to_string(part.file.begin + (token + i) * width) + " is not below model.vocabulary = " +

@@ -30,8 +30,10 @@ namespace fs = std::filesystem;
 using runtime::RowKind;
 using runtime::RowSurvey;
 
-constexpr std::int64_t kMinibatch = 32, kMostSequence = 512;
-constexpr std::size_t kMeasured = 1000;  // rows
+constexpr std::int64_t kMinibatch = 32;
+constexpr std::int64_t kUsualSequence = 512;       // of packed texts; the most of rows with a label
+constexpr std::int64_t kLongestCompletion = 2048;  // with its prompt, or of a conversation
+constexpr std::size_t kMeasured = 1000;            // rows
 
 std::string quoted(const std::string& text) { return json_text(nlohmann::json(text)); }  // as TOML writes it, too
 
@@ -82,8 +84,15 @@ class Chooser {
 
  private:
   void check() const;
+  [[noreturn]] void refuse(const std::string& reason) const;
+  void check_there_is_something_to_learn() const;
   bool has_labels() const { return rows_.kind != RowKind::text && !converses(); }
   bool converses() const { return rows_.kind == RowKind::chat || rows_.kind == RowKind::completion; }
+  // --set may have other parts of the rows learnt than those that were looked at.
+  bool learns_usual_parts() const {
+    return !is_said("data.columns") && !(converses() && is_said("data.learn") && said_.data.learn == "all");
+  }
+  std::string lack() const;
   void add(const std::string& key, const std::string& value, const std::string& reason) {
     run_.keys.push_back({key, value, reason});
   }
@@ -111,10 +120,29 @@ class Chooser {
   ChosenRun run_;
 };
 
+void Chooser::refuse(const std::string& reason) const {
+  throw BadInput(data_.string() + ": " + reason, of_file(data_.string()));
+}
+
+// What rows have of which nothing is learnt.
+std::string Chooser::lack() const {
+  if (rows_.kind == RowKind::chat) return "no message of the role \"assistant\"";
+  return std::string("an empty \"") +
+         (rows_.kind == RowKind::completion ? "completion"
+          : rows_.kind == RowKind::words    ? "tokens"
+                                            : "text") +
+         "\"";
+}
+
+void Chooser::check_there_is_something_to_learn() const {
+  if (rows_.empty < rows_.rows || !learns_usual_parts()) return;
+  if (rows_.kind != RowKind::chat) refuse("all rows have " + lack());
+  const std::string roles = list_of(rows_.roles);
+  refuse("no message has the role \"assistant\" (found: " + roles.substr(1, roles.size() - 2) +
+         "): there is nothing to learn");
+}
+
 void Chooser::check() const {
-  const auto refuse = [&](const std::string& reason) {
-    throw BadInput(data_.string() + ": " + reason, of_file(data_.string()));
-  };
   if (rows_.rows < 20) refuse("has " + std::to_string(rows_.rows) + " rows; at least 20 make a run and a validation");
   if (encoder_ && converses()) {
     refuse("its rows are texts to continue, which " + model_.architecture +
@@ -127,6 +155,7 @@ void Chooser::check() const {
   if (!text::has_tokenizer(pretrained_)) {
     throw BadInput("--pretrained " + pretrained_.string() + ": has no tokenizer", of_file(pretrained_.string()));
   }
+  check_there_is_something_to_learn();
 }
 
 std::uint64_t Chooser::training_rows() const {
@@ -152,7 +181,7 @@ std::vector<std::int64_t> Chooser::lengths() const {
     if (document.label != kFurtherChoice) ++rows;
     if (rows <= kMeasured) documents.push_back(std::move(document));
   }
-  if (documents.empty()) throw BadInput(data_.string() + ": all texts are empty", of_file(data_.string()));
+  if (documents.empty()) refuse("all texts are empty");
   std::size_t failed = 0;
   std::vector<std::int64_t> lengths;
   for (const auto& encoded : runtime::DocumentEncoder(settings, /*threads=*/1).encode(documents, failed)) {
@@ -163,15 +192,17 @@ std::vector<std::int64_t> Chooser::lengths() const {
   return lengths;
 }
 
-// Holds all rows but those twice as long as 99 of 100 are.
+// Holds all rows but those twice as long as 99 of 100 are, up to a length. Texts are cut into pieces, but the piece of
+// a completion without its prompt would teach something else.
 void Chooser::add_sequence() {
   const std::vector<std::int64_t> tokens = lengths();
   for (const std::int64_t length : tokens) mean_tokens_ += static_cast<double>(length);
   mean_tokens_ /= static_cast<double>(tokens.size());
   const std::int64_t most = std::min(tokens.back(), 2 * tokens[tokens.size() * 99 / 100]);
   const std::int64_t positions = model_.positions - (model_.architecture == "roberta" ? model_.padding_token + 1 : 0);
-  sequence_ = std::min({std::max<std::int64_t>(16, (most + 7) / 8 * 8), kMostSequence, positions});
-  if (!has_labels()) sequence_ = std::min(kMostSequence, positions);
+  const std::int64_t least = has_labels() ? 16 : kUsualSequence,
+                     limit = converses() ? kLongestCompletion : kUsualSequence;
+  sequence_ = std::min({std::max(least, (most + 7) / 8 * 8), limit, positions});
   if (is_said("model.sequence")) sequence_ = said_.model.sequence;
   const auto behind_model =
       std::ranges::find_if(run_.keys, [](const ChosenKey& each) { return !each.key.starts_with("model."); });
@@ -180,9 +211,11 @@ void Chooser::add_sequence() {
       std::to_string(longer) + " of the first " + std::to_string(tokens.size()) + " rows are longer";
   const std::string longest = "holds the longest of the first " + std::to_string(tokens.size()) + " rows";
   const std::string mean = ", of " + short_number(std::round(mean_tokens_)) + " tokens on average";
+  const bool is_usual =
+      rows_.kind == RowKind::text || (converses() && tokens.back() <= std::min(kUsualSequence, positions));
   run_.keys.insert(behind_model, {"model.sequence", std::to_string(sequence_),
-                                  !has_labels() ? "documents are packed into sequences of this length"
-                                                : (longer > 0 ? cut : longest) + mean});
+                                  is_usual ? "documents are packed into sequences of this length"
+                                           : (longer > 0 ? cut : longest) + mean});
 }
 
 // Those of the directory's head, where it has those of the rows; else its rows would get other meanings.
@@ -334,6 +367,10 @@ ChosenRun Chooser::run() {
                                                      : "text";
   }
   run_.data += "; " + std::to_string(held) + " are held out for validation";
+  if (rows_.empty > 0 && learns_usual_parts()) {
+    run_.data += "; " + std::to_string(rows_.empty) + (rows_.empty == 1 ? " has " : " have ") + lack() +
+                 ", from which " + (rows_.kind == RowKind::completion ? "no text" : "nothing") + " is learnt";
+  }
   if (!rows_.unread.empty()) run_.data += "; not read: " + list_of(rows_.unread);
   return std::move(run_);
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/error_place.h"
+#include "core/files.h"
+#include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
 #include "models/hub/config.h"
@@ -22,6 +24,37 @@ bool is_free(std::string_view name) {
   constexpr std::string_view kFree[] = {"pretrained", "new_head", "base",    "head",      "labels",    "label_names",
                                         "blocks",     "sequence", "dropout", "attention", "reversible"};
   return std::find(std::begin(kFree), std::end(kFree), name) != std::end(kFree);
+}
+
+// A model of many tokens knows no bytes. Checkpoints, whose runs say what they read, may be of any number.
+void refuse_bytes(const Options& options, const ModelOptions& model, const std::filesystem::path& pretrained) {
+  constexpr std::int64_t kMostBytes = 512;  // with tokens for other purposes
+  if (!reads_bytes(options) || model.vocabulary <= kMostBytes || eps::has_manifest(pretrained)) return;
+  throw BadInput(
+      "model.pretrained = \"" + pretrained.string() + "\": has no tokenizer, and its model of " +
+          std::to_string(model.vocabulary) +
+          " tokens is none of bytes: copy the tokenizer's files there (tokenizer.json), or name their folder "
+          "with data.tokenizer; \"bytes\", if bytes are meant",
+      of_key("data.tokenizer"));
+}
+
+// A run goes on with the weights of its checkpoint; its model's directory may be gone by then.
+void require_same_model(const std::filesystem::path& pretrained, const ModelOptions& saved) {
+  const std::filesystem::path config = pretrained / "config.json";
+  if (!is_there(config) || !saved.block_names.empty()) return;
+  const ModelOptions named = models::read_hub_config(config);
+  if (named.architecture == saved.architecture && named.layers == saved.layers && named.hidden == saved.hidden &&
+      named.vocabulary == saved.vocabulary) {
+    return;
+  }
+  const auto show = [](const ModelOptions& model) {
+    return model.architecture + " of " + std::to_string(model.layers) + " layers of " + std::to_string(model.hidden) +
+           ", " + std::to_string(model.vocabulary) + " tokens";
+  };
+  throw BadInput("model.pretrained = \"" + pretrained.string() + "\": is another model (" + show(named) +
+                     ") than that of the checkpoint to go on from (" + show(saved) +
+                     "): name the one that the run was begun with, or begin a new run in another directory",
+                 of_key("model.pretrained"));
 }
 
 std::string full_name(const Key& key) { return "model." + std::string(key.name); }
@@ -156,8 +189,9 @@ Options with_pretrained_model(const Options& options) {
   if (encoder && merged.data.mask_token < 0) {
     merged.data.mask_token = models::mask_token(options.model.pretrained).value_or(-1);
   }
-  if (!is_set(options, "data.tokenizer") && text::has_tokenizer(options.model.pretrained)) {
-    merged.data.tokenizer = options.model.pretrained.string();
+  if (!is_set(options, "data.tokenizer")) {
+    if (text::has_tokenizer(options.model.pretrained)) merged.data.tokenizer = options.model.pretrained.string();
+    refuse_bytes(merged, model, options.model.pretrained);
   }
   model.pretrained.clear();
   model.new_head = false;
@@ -183,6 +217,7 @@ bool has_other_classes(const std::filesystem::path& pretrained, const ModelOptio
 
 Options with_saved_model(Options options, const Options& saved) {
   if (options.model.pretrained.empty()) return options;
+  require_same_model(options.model.pretrained, saved.model);
   ModelOptions model = saved.model;
   Options given = options;
   for (const Key& key : option_keys(given)) {

@@ -11,6 +11,7 @@
 #include "core/philox.h"
 #include "formats/text_stream.h"
 #include "l2l/errors.h"
+#include "runtime/data/find_sources.h"
 
 namespace l2l::runtime {
 namespace {
@@ -20,20 +21,22 @@ using nlohmann::json;
 constexpr Bytes kMostLine = Bytes{256} << 20;
 constexpr std::size_t kMostClasses = 1000;  // that are told apart by name
 constexpr std::size_t kMostNumbers = 50;    // different whole numbers that are taken for classes
+constexpr std::size_t kMostRoles = 8;       // that are told of
 constexpr std::uint64_t kOneOf = 20;        // rows is held out
 
 struct Kind {
   RowKind kind;
   std::vector<std::string> members;
+  std::string learnt;  // the member of which nothing is learnt where it is empty; may be none
 };
 
 // The first whose members a row has.
-const Kind kKinds[] = {{RowKind::chat, {"messages"}},
-                       {RowKind::completion, {"prompt", "completion"}},
-                       {RowKind::words, {"tokens", "tags"}},
-                       {RowKind::choices, {"context", "choices", "label"}},
-                       {RowKind::classified, {"text", "label"}},
-                       {RowKind::text, {"text"}}};
+const Kind kKinds[] = {{RowKind::chat, {"messages"}, ""},
+                       {RowKind::completion, {"prompt", "completion"}, "completion"},
+                       {RowKind::words, {"tokens", "tags"}, "tokens"},
+                       {RowKind::choices, {"context", "choices", "label"}, ""},
+                       {RowKind::classified, {"text", "label"}, "text"},
+                       {RowKind::text, {"text"}, "text"}};
 
 bool has(const json& row, const Kind& kind) {
   return std::all_of(kind.members.begin(), kind.members.end(),
@@ -41,6 +44,12 @@ bool has(const json& row, const Kind& kind) {
 }
 
 std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : json_text(value); }
+
+// Of a text, or of a list of words.
+bool is_empty(const json& value) {
+  if (value.is_array()) return std::all_of(value.begin(), value.end(), is_empty);
+  return value.is_string() && value.get_ref<const std::string&>().empty();
+}
 
 std::optional<double> number_of(const std::string& text) {
   double number = 0;
@@ -54,6 +63,7 @@ class Survey {
   explicit Survey(const std::filesystem::path& file) : stream_(file) {}
 
   RowSurvey run() {
+    refuse_utf16(stream_.file());
     for (std::string line; stream_.read_line(line, kMostLine);) {
       ++line_;
       if (line.find_first_not_of(" \t\r") != std::string::npos) add(line);
@@ -81,7 +91,26 @@ class Survey {
     }
     if (found_.kind == RowKind::classified) count(row.at("label"), "label");
     if (found_.kind == RowKind::words) count_tags(row.at("tags"));
+    if (found_.kind == RowKind::chat ? lacks_assistant(row.at("messages")) : lacks_text(row)) ++found_.empty;
     ++found_.rows;
+  }
+
+  bool lacks_text(const json& row) const { return !kind_->learnt.empty() && is_empty(row.at(kind_->learnt)); }
+
+  // False of what is no list of messages, which is refused when documents are made of it.
+  bool lacks_assistant(const json& messages) {
+    std::vector<std::string> roles;
+    for (const json& message : messages) {
+      const auto role = message.is_object() ? message.find("role") : message.end();
+      if (role == message.end() || !role->is_string()) return false;
+      roles.push_back(role->get<std::string>().substr(0, 40));
+    }
+    if (roles.empty() || std::find(roles.begin(), roles.end(), "assistant") != roles.end()) return false;
+    for (const std::string& role : roles) {
+      const bool known = std::ranges::find(found_.roles, role) != found_.roles.end();
+      if (!known && found_.roles.size() < kMostRoles) found_.roles.push_back(role);
+    }
+    return true;
   }
 
   void choose_kind(const json& row) {
@@ -139,6 +168,7 @@ class Survey {
   }
 
   void name_classes() {
+    if (labels_.empty()) throw BadInput(stream_.file().string() + ": no row has a tag");
     if (labels_.size() < 2) {
       throw BadInput(stream_.file().string() + ": all rows have the label \"" + labels_.begin()->first +
                      "\": there is nothing to tell apart");

@@ -17,10 +17,14 @@ struct RowSurvey {
   std::vector<std::string> class_names = {};  // in their order; empty where rows have the numbers 0 to classes - 1
   double largest_class = 0;                   // its share of the rows
   std::vector<std::string> unread = {};       // further members of the first row
+  // Rows with nothing to learn: an empty text, completion or list of words; messages without the role "assistant".
+  std::uint64_t empty = 0;
+  std::vector<std::string> roles = {};  // other than "assistant": the first few of the messages of these rows
 };
 
-// Reads all rows. Throws BadInput naming file, line and field: a row that is no JSON object, of another kind than the
-// first, or without what its kind needs; a label that is no name of a class and no number; labels of one class alone.
+// Reads all rows. Throws BadInput naming file, line and field: UTF-16; a row that is no JSON object, of another kind
+// than the first, or without what its kind needs; a label that is no name of a class and no number; labels of one class
+// alone.
 RowSurvey survey_rows(const std::filesystem::path& file);
 
 // Whether row `index` (from 0) of `rows` is held out for validation: about one of twenty, by its place alone, and at

@@ -7,6 +7,7 @@
 
 #include "core/choice_target.h"
 #include "runtime/data/document_encoder.h"
+#include "runtime/data/find_sources.h"
 #include "tests/runtime/test_data.h"
 #include "tests/support/instrumented.h"
 #include "tests/support/refusal.h"
@@ -206,6 +207,34 @@ TEST(TextDocuments, RefusesBadRows) {
   EXPECT_SAYS(refusal("a,b\n", csv), "there is no column \"text\" among \"a\", \"b\"");
   EXPECT_SAYS(refusal("text\n\"a\nb\n", csv), "a field in quotes does not end");
   EXPECT_SAYS(refusal("text\n\"a\"b\n", csv), "there is text behind the quotes");
+}
+
+TEST(TextDocuments, NamesOfColumnsAreShownAsText) {
+  const Data data;
+  const TextSettings csv{.kind = TextKind::csv}, named{.kind = TextKind::jsonl};
+  const auto refusal = [&](const std::string& bytes, const TextSettings& settings) {
+    return bad_input([&] { texts(data, bytes, settings); });
+  };
+  EXPECT_SAYS(refusal("caf\xe9\x01,\xc3\xa9,\x7f\n", csv), "among \"caf??\", \"\xc3\xa9\", \"?\"; set data.columns");
+  EXPECT_SAYS(refusal(std::string(79, 'x') + "\xc3\xa9,b\n", csv),
+              "among \"" + std::string(79, 'x') + "...\", \"b\"; set");
+  EXPECT_SAYS(refusal("{\"a\\nb\": 1}", named), "it has \"a?b\"; name the column");
+}
+
+TEST(TextDocuments, Utf16IsRefused) {
+  const Data data;
+  const auto refusal = [&](const std::string& bytes) {
+    data.write("rows.csv", bytes);
+    return bad_input([&] { refuse_utf16(data.path("rows.csv")); });
+  };
+  const std::string way_out = "convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)";
+  for (const char* const mark : {"\xff\xfe", "\xfe\xff"}) {
+    EXPECT_EQ(refusal(mark + std::string("t\0", 2)),
+              data.path("rows.csv") + ": is UTF-16 (it begins with a byte order mark): " + way_out);
+  }
+  EXPECT_SAYS(refusal(std::string("a\nt\0e\0", 6)), "rows.csv: line 2: holds zero bytes, as UTF-16 does: " + way_out);
+  EXPECT_EQ(refusal("\xef\xbb\xbftext\n\xc3\xa9\n"), "(no BadInput)");
+  EXPECT_EQ(refusal(""), "(no BadInput)");
 }
 
 TEST(TextDocuments, ErrorsSayWhatTheyAreAbout) {

@@ -89,6 +89,9 @@ BAD = {
     "three columns": ("a.csv", b"a,b,c\n", {}, 'columns = ["a", "b", "c"]', "data.columns names 3 columns"),
     "a table without the column": ("a.csv", b"id,body\n1,x\n", {}, "", 'there is no column "text" among "id", "body"'),
     "a row with missing columns": ("a.tsv", b"id\ttext\n1\tx\n2\n", {}, "", "a.tsv: line 3: has 1 columns; the header names 2"),
+    "a table in UTF-16": ("a.csv", "id,text\n1,x\n".encode("utf-16"), {}, "", "a.csv: is UTF-16 (it begins with a byte order mark): convert it to UTF-8"),
+    "a table in UTF-16 without a mark": ("a.tsv", "text\nsome words\n".encode("utf-16-le") * 9, {}, "", "a.tsv: line 1: holds zero bytes, as UTF-16 does"),
+    "a column of other bytes": ("a.csv", b"caf\xe9\x02,b\n", {}, "", 'there is no column "text" among "caf??", "b"'),
     "quotes that do not end": ("a.csv", b'text\n"x\n', {}, "", "a field in quotes does not end"),
     "text behind quotes": ("a.csv", b'text\n"x"y\n', {}, "", "there is text behind the quotes"),
     "no rows": ("a.jsonl", b"", {}, "", "a.jsonl): 0 tokens; at least 2 are needed"),
@@ -223,6 +226,43 @@ class Data(unittest.TestCase):
                     for line in warned:
                         self.assertIn(f"{self.work / bad}: is read", line)
                         self.assertIn("leave it out of data.train", line)
+
+    def test_utf16_is_refused_in_every_kind_of_rows(self):
+        table, lines = "text\n" + "some words that are long enough\n" * 9, rows(GOOD_ROW).decode() * 9
+        for file, text in (("a.csv", table), ("a.tsv", table), ("a.jsonl", lines)):
+            for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+                with self.subTest(file=file, encoding=encoding):
+                    (self.work / file).write_bytes(mark + text.encode(encoding))
+                    done = self.train(self.work / file, "", "--dry-run")
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertIn(f"{file}: is UTF-16 (it begins with a byte order mark): convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)", done.stderr)
+                    (self.work / file).write_bytes(text.encode(encoding))
+                    self.assertIn(f"{file}: line 1: holds zero bytes, as UTF-16 does", self.train(self.work / file, "", "--dry-run").stderr)
+
+    def test_what_is_not_utf8_is_warned_of(self):
+        (self.work / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ntext\n")
+        latin = b"text\n" * 9 + b"text caf\xe9\n" + b"text " * 90
+        long = b"text " * 101 + "\u00e9".encode() * 40000  # the first 64 KiB end within a character
+        cases = (("a.txt", latin, "vocab", 10), ("a.csv", latin, "vocab", 10), ("a.txt", latin, "bytes", 0), ("a.csv", latin, "bytes", 0),
+                 ("a.txt", long, "vocab", 0), ("a.txt", long + b"\xe9", "vocab", 0), ("a.txt.gz", gzip.compress(latin), "vocab", 10),
+                 ("a.txt", b"text " * 40 + b"\xc3", "vocab", 1), ("a.txt", b"text " * 40 + b"caf\xe9\0", "vocab", 0))
+        for file, content, tokenizer, line in cases:
+            with self.subTest(file=file, tokenizer=tokenizer, line=line):
+                if self.missing(content):
+                    continue
+                (self.work / file).write_bytes(content)
+                (self.work / ("b" + file[1:])).write_bytes(content)
+                path = "bytes" if tokenizer == "bytes" else self.work / "vocab.txt"
+                for _ in range(2):  # the second time, tokens are kept already
+                    done = self.train(self.work / ("[ab]" + file[1:]), f'tokenizer = "{path}"', "--dry-run")
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    warned = [text for text in done.stderr.splitlines() if "is not UTF-8" in text]
+                    self.assertEqual(len(warned), int(line > 0), done.stderr)
+                    for text in warned:
+                        self.assertIn(f"{self.work / file}: line {line}: is not UTF-8; bytes that are not count as U+FFFD: convert the file (iconv", text)
+                        self.assertTrue(text.endswith("; more such files: 1"), text)
+                for name in (file, "b" + file[1:]):
+                    (self.work / name).unlink()
 
     def test_a_file_that_shrinks_is_an_error(self):
         """Not a signal: tokens are read, not mapped."""

@@ -8,6 +8,8 @@ import json
 import math
 import os
 import pathlib
+import resource
+import shutil
 import struct
 import subprocess
 import sys
@@ -318,6 +320,35 @@ steps = 2
                 self.assertTrue((out / "model.safetensors").exists())
                 self.assertLess(relative(self.logits(out, name), fixture["logits"]), 0.05)
 
+    def test_an_export_beyond_the_limit_on_file_sizes_leaves_nothing(self):
+        folder = self.model("llama")
+        before = set(self.work.iterdir())
+        for form in ("hf", "gguf"):
+            done = subprocess.run([TOOLS / "l2l-export", folder, self.work / "out", "--format", form, "--quiet"], capture_output=True,
+                                  text=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)))
+            with self.subTest(form):
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("cannot be written: File too large", done.stderr)
+                self.assertEqual(set(self.work.iterdir()), before)
+
+    def test_what_killed_exports_left_is_removed(self):
+        folder = self.model("llama")
+        no_process, running = 999999999, os.getpid()
+        for form in ("hf", "gguf"):
+            out = self.work / form
+            stale, alive, others = (self.work / f".{name}" for name in
+                                    (f"{form}.tmp-{no_process}", f"{form}.tmp-{running}", f"{form}2.tmp-{no_process}"))
+            for left in (stale, alive, others):
+                left.mkdir()
+                (left / "model.safetensors").write_text("half")
+            file = self.work / f".{form}.tmp-{no_process - 1}"
+            file.write_text("half")
+            run(TOOLS / "l2l-export", folder, out, "--format", form, "--quiet")
+            with self.subTest(form):
+                self.assertTrue(out.exists())
+                self.assertFalse(stale.exists() or file.exists())
+                self.assertTrue(alive.exists() and others.exists())
+
     def test_a_manifest_of_another_program_makes_no_checkpoint(self):
         folder = self.model("gpt2")
         logits = self.logits(folder, "gpt2")
@@ -466,6 +497,41 @@ steps = 2
         self.assertIn('data.tokenizer = "bytes"', refused)
         run(TOOLS / "l2l-train", *resume, "--set", "model.layers=2")
 
+    def test_a_model_of_many_tokens_without_its_tokenizer_reads_no_text(self):
+        fixture = MODELS["gpt2"]
+        many, few = self.work / "many", self.work / "few"
+        for folder, tokens in ((many, 600), (few, 300)):
+            hub_files.write_model(folder, {**fixture["config"], "vocab_size": tokens},
+                                  {**fixture["shapes"], "transformer.wte.weight": [tokens, fixture["config"]["n_embd"]]})
+        (self.work / "text").write_text("the quick brown fox. " * 100)
+
+        def train(folder, *more, status=0):
+            config = self.work / "run.toml"
+            config.write_text(f'[model]\npretrained = "{folder}"\nsequence = 8\n[data]\ntrain = ["text"]\nformat = "text"\n'
+                              f'[run]\nsteps = 1\n[checkpoint]\ndirectory = "{self.work / "run"}"\n')
+            return run(TOOLS / "l2l-train", config, "--quiet", *more, status=status).stderr
+
+        refused = train(many, status=2)
+        self.assertIn(f'model.pretrained = "{many}": has no tokenizer', refused)
+        self.assertIn("data.tokenizer", refused)
+        self.assertFalse((self.work / "run").exists())
+        train(many, "--set", "data.tokenizer=bytes")
+        shutil.rmtree(self.work / "run")
+        train(few)
+
+    def test_a_run_goes_on_with_its_own_model_alone(self):
+        config = self.config("llama", "run", 1)
+        run(TOOLS / "l2l-train", config, "--quiet")
+        other = self.model("qwen2", vocab_size=MODELS["qwen2"]["config"]["vocab_size"] + 1)
+        on = (TOOLS / "l2l-train", config, "--quiet", "--resume", self.work / "run", "--steps", 2)
+        refused = run(*on, "--set", f"model.pretrained={other}", status=2).stderr
+        self.assertIn(f'model.pretrained = "{other}": is another model (qwen2 of', refused)
+        self.assertIn("(llama of", refused)
+        refused = run(*on, "--set", "lora.rank=2", status=2).stderr
+        self.assertIn("has no adapters", refused)
+        self.assertIn("model.pretrained = ", refused)
+        run(*on)
+
     def test_a_base_that_has_moved(self):
         config = self.config("llama", "run", 1)
         adapters = (config, "--set", "lora.rank=2", "--quiet")
@@ -483,6 +549,12 @@ steps = 2
         base.symlink_to(moved)
         run(*sample)
         run(*export)
+        # Damage of it is no reason to try an older checkpoint.
+        weights = moved / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-1])
+        refused = run(*sample, status=2).stderr
+        self.assertIn("model.safetensors", refused)
+        self.assertNotIn("checkpoint", refused.replace("checkpoints", ""))
 
     def test_a_checkpoint_is_a_model_directory(self):
         config = self.config("gemma3", "run", 2)

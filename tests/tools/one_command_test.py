@@ -240,21 +240,49 @@ class OneCommandTest(unittest.TestCase):
         done = self.train(*one, data=few, model=saved, output="words")
         self.assertEqual(self.chosen("model.new_head", done), 'true  the directory\'s head is for "classification"')
 
-    def test_a_pass_over_completions_counts_their_tokens(self):
+    def byte_llama(self, positions=64):
+        """A directory with a tokenizer that makes a token of each byte."""
+        model = self.path / "cache/llama"
+        model.parent.mkdir(exist_ok=True)
         characters = [chr(byte) for byte in (*range(33, 127), *range(161, 173), *range(174, 256))]
         characters += [chr(256 + i) for i in range(256 - len(characters))]
         fixture = json.loads((FIXTURES / "hub_models.json").read_text())["llama"]
         old = fixture["config"]["vocab_size"]
-        hub_files.write_model(self.path / "llama", dict(fixture["config"], vocab_size=256),
+        hub_files.write_model(model, dict(fixture["config"], vocab_size=256, max_position_embeddings=positions),
                               {name: [256 if size == old else size for size in shape] for name, shape in fixture["shapes"].items()})
-        (self.path / "llama/tokenizer.json").write_text(json.dumps({
+        (model / "tokenizer.json").write_text(json.dumps({
             "model": {"type": "BPE", "vocab": {character: i for i, character in enumerate(characters)}, "merges": []},
             "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}, "decoder": {"type": "ByteLevel"}}))
+        return model
+
+    def test_a_pass_over_completions_counts_their_tokens(self):
         rows = self.path / "completions.jsonl"
         rows.write_text("".join(json.dumps({"prompt": "x" * 60, "completion": f" {i:03}" * 10}) + "\n" for i in range(400)))
-        done = self.train("--set", "run.seconds=1", data=rows, model=self.path / "llama")
+        done = self.train("--set", "run.seconds=1", data=rows, model=self.byte_llama())
         sequence = int(self.chosen("model.sequence", done).split()[0])
         self.assertEqual(int(self.chosen("run.steps", done).split()[0]), -(-380 * 100 // (32 * sequence)))
+
+    def test_completions_are_not_cut_from_their_prompts(self):
+        model = self.byte_llama(positions=1024)
+        rows = self.path / "completions.jsonl"
+        for prompt, sequence in ((1, "512  documents are packed into sequences of this length"),
+                                 (660, "704  holds the longest of the first 40 rows, of 700 tokens on average"),
+                                 (1260, "1024  40 of the first 40 rows are longer, of 1300 tokens on average")):
+            rows.write_text("".join(json.dumps({"prompt": "x" * prompt, "completion": f" {i:03}" * 10}) + "\n" for i in range(40)))
+            done = self.train("--set", "run.steps=1", "--set", "batch.minibatch=2", data=rows, model=model, output=f"out-{prompt}")
+            self.assertEqual(self.chosen("model.sequence", done), sequence)
+
+    def test_rows_of_which_nothing_is_learnt_are_counted(self):
+        once = ("--set", "run.steps=1", "--set", "batch.minibatch=2")
+        self.rows.write_text("".join(json.dumps({"text": "" if 0 < i < 6 else f"film {i}", "label": i % 2}) + "\n" for i in range(40)))
+        done = self.train(*once)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('held out for validation; 5 have an empty "text", from which nothing is learnt', done.stderr)
+        self.rows.write_text("".join(json.dumps({"messages": [{"role": "user", "content": "q"}, {"role": "user" if i == 3 else "assistant", "content": "a"}]})
+                                     + "\n" for i in range(40)))
+        done = self.train(*once, "--set", "data.template=chatml", model=self.byte_llama(), output="chat")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('held out for validation; 1 has no message of the role "assistant", from which nothing is learnt', done.stderr)
 
     def test_choices_fit_in_their_sequence(self):
         rows = self.path / "choices.jsonl"
@@ -296,6 +324,16 @@ class OneCommandTest(unittest.TestCase):
         self.refuse("config.json", model=self.path)
         bad.write_text("".join(json.dumps({"text": "x", "labels": i % 2}) + "\n" for i in range(40)))
         self.refuse('has "labels" beside "text"; what is learned of a text is its "label"', data=bad)
+        bad.write_text("".join(json.dumps({"text": "", "label": i % 2}) + "\n" for i in range(30)))
+        self.refuse('bad.jsonl: all rows have an empty "text"', data=bad)
+        llama = self.byte_llama()
+        bad.write_text("".join(json.dumps({"prompt": "x", "completion": ""}) + "\n" for _ in range(30)))
+        self.refuse('bad.jsonl: all rows have an empty "completion"', data=bad, model=llama)
+        bad.write_text("".join(json.dumps({"messages": [{"role": "human", "content": "x"}, {"role": "bot", "content": "y"}]}) + "\n" for _ in range(30)))
+        self.refuse('bad.jsonl: no message has the role "assistant" (found: "human", "bot"): there is nothing to learn', "--set", "data.template=chatml",
+                    data=bad, model=llama)
+        bad.write_bytes(json.dumps({"text": "x", "label": 1}).encode("utf-16"))
+        self.refuse("bad.jsonl: is UTF-16 (it begins with a byte order mark): convert it to UTF-8", data=bad)
         # Of the weights: what only a run finds.
         for name in ("config.json", "tokenizer.json", "vocab.txt", "tokenizer_config.json"):
             if (MODEL / name).exists():
