@@ -63,7 +63,7 @@ class InputFile {
 void refuse_special(const std::filesystem::path& path);
 
 // Whether a file with this text is a pointer, which stands for a large file in a repository that was cloned without Git
-// LFS (github.com/git-lfs/git-lfs, docs/spec.md). The beginning of the text is enough.
+// LFS (github.com/git-lfs/git-lfs). The beginning of the text is enough.
 bool is_git_lfs_pointer(std::string_view text);
 // Why a pointer is refused.
 inline constexpr const char* kGitLfsPointer =
