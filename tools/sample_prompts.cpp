@@ -7,7 +7,7 @@
 #include "core/files.h"
 #include "l2l/errors.h"
 #include "runtime/data/chat_templates.h"
-#include "runtime/export_source.h"
+#include "runtime/export/source.h"
 #include "text/utf8.h"
 
 namespace l2l::tools {

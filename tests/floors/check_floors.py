@@ -55,6 +55,7 @@ ROOMS = {
     "models/hub": ["models"],
     "runtime": ["runtime/data", "runtime/options", "runtime/plan"],
     "runtime/data": [],
+    "runtime/export": ["runtime/hub_companions.h", "runtime/data", "runtime/options"],
     "runtime/options": ["runtime/data"],
     "runtime/plan": ["runtime/data", "runtime/options"],
     "runtime/tuning": ["runtime/engine.h", "runtime/options", "runtime/plan"],

@@ -343,7 +343,7 @@ steps = 2
                 (left / "model.safetensors").write_text("half")
             file = self.work / f".{form}.tmp-{no_process - 1}"
             file.write_text("half")
-            run(TOOLS / "l2l-export", folder, out, "--format", form, "--quiet")
+            run(TOOLS / "l2l-export", folder, f"{out}/", "--format", form, "--quiet")  # as shells complete names
             with self.subTest(form):
                 self.assertTrue(out.exists())
                 self.assertFalse(stale.exists() or file.exists())

@@ -1,4 +1,4 @@
-#include "runtime/export_adapter.h"
+#include "runtime/export/adapter.h"
 
 #include <algorithm>
 #include <cmath>

@@ -16,8 +16,8 @@
 #include "models/hub/names.h"
 #include "models/hub/weights.h"
 #include "models/make_model.h"
-#include "runtime/export_adapter.h"
-#include "runtime/export_source.h"
+#include "runtime/export/adapter.h"
+#include "runtime/export/source.h"
 #include "runtime/hub_companions.h"
 
 namespace l2l {
@@ -147,8 +147,7 @@ void export_model(const std::filesystem::path& source, const std::filesystem::pa
                   const ExportSettings& settings, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   const DType dtype = dtype_of(settings.dtype);
   const Bytes most = parse_bytes(settings.max_shard_size);
-  const std::filesystem::path place = std::filesystem::absolute(target).lexically_normal();
-  if (is_there(place)) throw BadInput(target.string() + ": exists already; name a new directory");
+  const std::filesystem::path place = runtime::export_place(target, "directory");
   const std::filesystem::path folder = runtime::sound_export_folder(source);
   const eps::ReadLock lock(folder);
   const Options options = runtime::exported_options(folder);

@@ -1,4 +1,4 @@
-#include "runtime/export_source.h"
+#include "runtime/export/source.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 #include "models/architecture.h"
 #include "models/hub/config.h"
 #include "models/hub/weights.h"
-#include "runtime/checkpoint_weights.h"
+#include "runtime/export/checkpoint_weights.h"
 
 namespace l2l::runtime {
 
@@ -90,6 +90,13 @@ std::unique_ptr<WeightSource> exported_weights(const std::filesystem::path& fold
                                "were kept in");
   }
   return std::make_unique<models::HubWeights>(folder, options.model, layout, /*new_head=*/false);
+}
+
+std::filesystem::path export_place(const std::filesystem::path& target, const char* what) {
+  std::filesystem::path place = std::filesystem::absolute(target).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();
+  if (is_there(place)) throw BadInput(target.string() + ": exists already; name a new " + what);
+  return place;
 }
 
 std::filesystem::path unfinished_export(const std::filesystem::path& place) {

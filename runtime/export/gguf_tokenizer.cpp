@@ -1,4 +1,4 @@
-#include "runtime/gguf_tokenizer.h"
+#include "runtime/export/gguf_tokenizer.h"
 
 #include <optional>
 

@@ -20,6 +20,9 @@ Options exported_options(const std::filesystem::path& folder);
 // The weights in it, adapters merged. `layout`: of exported_options() without adapters, with what is trained.
 std::unique_ptr<WeightSource> exported_weights(const std::filesystem::path& folder, const Options& options,
                                                const ModelLayout& layout);
+// The absolute path of an export to `target`, without a slash at its end. Throws BadInput where something is there,
+// which asks for a new `what`.
+std::filesystem::path export_place(const std::filesystem::path& target, const char* what);
 // The hidden name beside `place` under which this process writes the export until it is whole. Removes what exports to
 // `place` have left that were killed; warns of what cannot be removed. The folder of `place` exists.
 std::filesystem::path unfinished_export(const std::filesystem::path& place);

@@ -11,8 +11,8 @@
 #include "models/hub/gguf.h"
 #include "models/hub/weights.h"
 #include "models/make_model.h"
-#include "runtime/export_source.h"
-#include "runtime/gguf_tokenizer.h"
+#include "runtime/export/gguf_tokenizer.h"
+#include "runtime/export/source.h"
 #include "text/tokenizer.h"
 
 namespace l2l {
@@ -119,8 +119,7 @@ class GgufExport {
 void export_gguf(const std::filesystem::path& source, const std::filesystem::path& target, const GgufSettings& settings,
                  const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   const formats::GgufType type = formats::parse_gguf_type(settings.type);
-  const std::filesystem::path place = std::filesystem::absolute(target).lexically_normal();
-  if (is_there(place)) throw BadInput(target.string() + ": exists already; name a new file");
+  const std::filesystem::path place = runtime::export_place(target, "file");
   const std::filesystem::path folder = runtime::sound_export_folder(source);
   const eps::ReadLock lock(folder);
   GgufExport model(folder, type);

@@ -1,4 +1,4 @@
-#include "runtime/checkpoint_weights.h"
+#include "runtime/export/checkpoint_weights.h"
 
 #include <utility>
 
