@@ -98,8 +98,7 @@ int evaluate(const Arguments& arguments) {
   Options options = options_of_model(arguments.model, model);
   options.run.allow_nonfinite |= arguments.allow_nonfinite;
   if (model.is_checkpoint) options = runtime::with_its_positions(options);
-  for (const std::string& assignment : arguments.assignments) set_option(options, assignment);
-  if (sets(options, "data.tokenizer") && !sets(options, "data.format")) options.data.format = "auto";  // text
+  assign(arguments.assignments, options);
   options.data.validation = arguments.data;
   if (options.model.head == "custom" && !arguments.tokens.empty()) {
     throw BadInput("--tokens: a model of images takes none; give --data");

@@ -16,6 +16,7 @@ namespace {
 struct Arguments {
   std::string model, prompt, prompts, chat_template = "auto";
   std::vector<int> ids;
+  std::vector<std::string> assignments;
   bool chat = false, goes_on = false, whole = false, allow_nonfinite = false;
   GenerateOptions generate;
 };
@@ -131,6 +132,7 @@ int sample(const Arguments& arguments) {
   ModelArgument model;
   Options options = options_of_model(arguments.model, model);
   options.run.allow_nonfinite |= arguments.allow_nonfinite;
+  assign(arguments.assignments, options);
   Sampler sampler(arguments, options, model);
   if (!arguments.ids.empty()) return sampler.continue_ids();
   constexpr std::string_view kIds[] = {"tokens", "tokens32", "llm.c", "megatron", "npy"};
@@ -173,6 +175,7 @@ int main(int argc, char** argv) {
   command.add("--no-stop", &arguments.goes_on, "go on behind the end of a sequence");
   command.add("--no-cache", &arguments.whole, "run the whole text again for every token");
   command.add("--seed", &arguments.generate.seed, "of the sampling");
+  command.add("--set", &arguments.assignments, "section.key=value", {.offers = config_keys()});
   command.add("--allow-nonfinite", &arguments.allow_nonfinite, kAllowNonfinite);
   command.add_example("l2l-sample checkpoints/run --prompt \"Once \"", "continues a text with the newest checkpoint");
   command.add_example("l2l-sample models/Qwen3-0.6B --chat --prompt \"Who are you?\" --temperature 0.7",

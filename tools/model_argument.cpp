@@ -3,6 +3,7 @@
 #include "core/files.h"
 #include "runtime/options/model_directory.h"
 #include "text/tokenizer.h"
+#include "tools/command.h"
 #include "tools/progress.h"
 
 namespace l2l::tools {
@@ -37,6 +38,11 @@ Options options_of_model(const std::filesystem::path& path, ModelArgument& model
   options.checkpoint.every = options.run.validate_every = options.run.patience = 0;
   options.checkpoint.best.clear();
   return options;
+}
+
+void assign(const std::vector<std::string>& assignments, Options& options) {
+  for (const std::string& assignment : assignments) set_option(options, assignment);
+  if (sets(options, "data.tokenizer") && !sets(options, "data.format")) options.data.format = "auto";
 }
 
 std::filesystem::path load_weights(Trainer& trainer, const ModelArgument& model) {

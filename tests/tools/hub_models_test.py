@@ -605,6 +605,9 @@ steps = 2
         beside = self.logits(model, "llama", "--set", f"lora.adapter={peft}")
         self.assertLess(relative(beside, self.logits(merged, "llama")), 1e-5)
         self.assertNotEqual(beside, self.logits(model, "llama"))
+        sample = ("--ids", "1,2", "--tokens", 8, "--temperature", 0)
+        self.assertEqual(run(TOOLS / "l2l-sample", model, *sample, "--set", f"lora.adapter={peft}").stdout,
+                         run(TOOLS / "l2l-sample", merged, *sample).stdout)
         # With a matrix that PEFT trained whole (modules_to_save), which checkpoints would not have.
         file = peft / "adapter_model.safetensors"
         raw = file.read_bytes()

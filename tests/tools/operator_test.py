@@ -101,6 +101,13 @@ class OperatorTest(unittest.TestCase):
         process = self.start(*FOREVER, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (1, 60)))
         self.check_saved(process, "interrupted by SIGXCPU: step")
 
+    def test_a_signal_within_a_validation_names_it(self):
+        process = self.start(*SLOW, "--set", 'data.validation=["text"]', "--set", "run.validate_every=1")
+        self.wait_for(lambda: len(self.steps()) == 1, process)
+        time.sleep(0.1)
+        process.terminate()
+        self.assertEqual(self.check_saved(process, "SIGTERM: finishing the validation after step 1, then saving in")["steps"], 1)
+
     def test_a_run_that_must_finish_says_by_its_status_that_it_has_not(self):
         process = self.start(*FOREVER, "--must-finish")
         self.wait_for(lambda: len(self.steps()) > 2, process)

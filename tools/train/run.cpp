@@ -235,7 +235,10 @@ void Run::saved(const fs::path& checkpoint) {
   if (!metrics_->add_allocator(trainer_.completed_steps())) trainer_.request_stop();
 }
 
+void Run::validating(std::int64_t) { signals_.show_validation(true); }
+
 void Run::validated(std::int64_t step, const Evaluation& evaluation) {
+  signals_.show_validation(false);
   std::string line = "step " + std::to_string(step) + "  validation loss " + std::to_string(evaluation.loss);
   for (const auto& [name, value] : evaluation.metrics) line += "  " + name + " " + std::to_string(value);
   say(line);

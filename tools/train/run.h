@@ -42,6 +42,7 @@ class Run final : RunObserver {
   void step(const StepReport& report) override;
   void saving(std::int64_t step, SaveReason reason) override;
   void saved(const std::filesystem::path& checkpoint) override;
+  void validating(std::int64_t step) override;
   void validated(std::int64_t step, const Evaluation& evaluation) override;
   void kept_best(const std::filesystem::path& checkpoint) override;
   void ending(RunEnd end) override;

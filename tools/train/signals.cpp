@@ -127,8 +127,9 @@ std::string Signals::what_now(const std::string& verb) {
   if (saving_) return "saving in " + directory_;
   const double seconds = step_ms_ * 1e-3;
   const std::string about = seconds >= 1 ? print(" (about %.0f s)", seconds) : "";
-  const std::string step = verb + " step " + std::to_string(completed_ + 1) + about;
-  return stopped_by_ != 0 ? step + ", then saving in " + directory_ : step;
+  const std::string what = validating_ ? " the validation after step " + std::to_string(completed_)
+                                       : " step " + std::to_string(completed_ + 1) + about;
+  return verb + what + (stopped_by_ != 0 ? ", then saving in " + directory_ : "");
 }
 
 }  // namespace l2l::tools
