@@ -125,16 +125,10 @@ void export_gguf(const std::filesystem::path& source, const std::filesystem::pat
   GgufExport model(folder, type);
   for (const std::string& remark : model.remarks()) log(LogLevel::warning, remark);
   make_folders(place.parent_path());
-  const std::filesystem::path temporary = runtime::unfinished_export(place);
-  runtime::require_room(place.parent_path(), model.bytes());
-  try {
+  runtime::make_export(place, [&](const std::filesystem::path& temporary) {
+    runtime::require_room(place.parent_path(), model.bytes());
     model.write(temporary, progress);
-    move_folder(temporary, place);
-    sync_folder(place.parent_path());
-  } catch (...) {
-    remove_folder(temporary);
-    throw;
-  }
+  });
 }
 
 }  // namespace l2l

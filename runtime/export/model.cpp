@@ -160,20 +160,14 @@ void export_model(const std::filesystem::path& source, const std::filesystem::pa
   std::optional<Export> model;
   if (options.lora.rank == 0 || settings.merge) model.emplace(folder, dtype);
   make_folders(place.parent_path());
-  const std::filesystem::path temporary = runtime::unfinished_export(place);
-  make_folder(temporary);
-  try {
+  runtime::make_export(place, [&](const std::filesystem::path& temporary) {
+    make_folder(temporary);
     if (model) {
       model->write(temporary, most, progress);
     } else {
       runtime::write_adapter(folder, options, dtype, temporary);
     }
-    move_folder(temporary, place);
-    sync_folder(place.parent_path());
-  } catch (...) {
-    remove_folder(temporary);
-    throw;
-  }
+  });
 }
 
 }  // namespace l2l

@@ -44,6 +44,21 @@ pid_t exporting_process(const std::string& name, const std::string& prefix) {
 // One with the number of this process is of an earlier process: this one has not begun to write.
 bool has_ended(pid_t process) { return process == getpid() || (kill(process, 0) != 0 && errno == ESRCH); }
 
+// The hidden name under which this process writes an export to `place`.
+std::filesystem::path unfinished_export(const std::filesystem::path& place) {
+  const std::filesystem::path folder = place.parent_path();
+  const std::string prefix = "." + place.filename().string() + ".tmp-";
+  try {
+    for (const std::filesystem::path& path : list_folder(folder)) {
+      const pid_t process = exporting_process(path.filename().string(), prefix);
+      if (process > 0 && has_ended(process)) remove_folder(path);
+    }
+  } catch (const Error& error) {
+    log(LogLevel::warning, std::string("an interrupted export stays: ") + error.what());
+  }
+  return folder / (prefix + std::to_string(getpid()));
+}
+
 }  // namespace
 
 std::filesystem::path export_folder(const std::filesystem::path& source) { return folders_of(source).front(); }
@@ -99,18 +114,16 @@ std::filesystem::path export_place(const std::filesystem::path& target, const ch
   return place;
 }
 
-std::filesystem::path unfinished_export(const std::filesystem::path& place) {
-  const std::filesystem::path folder = place.parent_path();
-  const std::string prefix = "." + place.filename().string() + ".tmp-";
+void make_export(const std::filesystem::path& place, const std::function<void(const std::filesystem::path&)>& write) {
+  const std::filesystem::path temporary = unfinished_export(place);
   try {
-    for (const std::filesystem::path& path : list_folder(folder)) {
-      const pid_t process = exporting_process(path.filename().string(), prefix);
-      if (process > 0 && has_ended(process)) remove_folder(path);
-    }
-  } catch (const Error& error) {
-    log(LogLevel::warning, std::string("an interrupted export stays: ") + error.what());
+    write(temporary);
+    move_folder(temporary, place);
+    sync_folder(place.parent_path());
+  } catch (...) {
+    remove_folder(temporary);
+    throw;
   }
-  return folder / (prefix + std::to_string(getpid()));
 }
 
 void require_room(const std::filesystem::path& folder, Bytes bytes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "core/bytes.h"
@@ -23,9 +24,10 @@ std::unique_ptr<WeightSource> exported_weights(const std::filesystem::path& fold
 // The absolute path of an export to `target`, without a slash at its end. Throws BadInput where something is there,
 // which asks for a new `what`.
 std::filesystem::path export_place(const std::filesystem::path& target, const char* what);
-// The hidden name beside `place` under which this process writes the export until it is whole. Removes what exports to
-// `place` have left that were killed; warns of what cannot be removed. The folder of `place` exists.
-std::filesystem::path unfinished_export(const std::filesystem::path& place);
+// Calls `write` with a hidden name beside `place`, and gives what it has written there the name `place` when it is
+// whole. Nothing stays where it throws. First removes what exports to `place` have left that were killed; warns of what
+// cannot be removed. The folder of `place` exists.
+void make_export(const std::filesystem::path& place, const std::function<void(const std::filesystem::path&)>& write);
 // Throws BadInput where the disk of `folder` has fewer bytes free.
 void require_room(const std::filesystem::path& folder, Bytes bytes);
 
