@@ -228,17 +228,21 @@ void remove_folder(const std::filesystem::path& folder) {
   if (file_system().remove(folder) != 0 && errno != ENOENT) fail(folder, "cannot be removed");
 }
 
-void link_or_copy(const std::filesystem::path& from, const std::filesystem::path& to) {
-  if (file_system().link(from, to) == 0) return;
+void copy_bytes(const std::filesystem::path& from, const std::filesystem::path& to) {
+  constexpr Bytes kPiece = 64 * kKiB;
   const InputFile input(from);
   OutputFile output(to);
-  std::vector<std::byte> buffer(std::min<Bytes>(input.bytes(), kBuffer));
+  std::vector<std::byte> buffer(std::min(input.bytes(), kPiece));
   for (Bytes offset = 0; offset < input.bytes(); offset += buffer.size()) {
     const std::span part = std::span(buffer).first(std::min<Bytes>(buffer.size(), input.bytes() - offset));
     input.read(offset, part);
     output.write(part);
   }
   output.finish();
+}
+
+void link_or_copy(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (file_system().link(from, to) != 0) copy_bytes(from, to);
 }
 
 }  // namespace l2l

@@ -81,6 +81,8 @@ void make_folders(const std::filesystem::path& folder, std::vector<std::filesyst
 void make_folder(const std::filesystem::path& folder);  // one; on the disk after sync_folder(its parent)
 void move_folder(const std::filesystem::path& from, const std::filesystem::path& to);  // likewise
 void remove_folder(const std::filesystem::path& folder);  // and its contents; need not exist
+// A new file with the bytes of another, on the disk when this returns. Throws as InputFile and OutputFile do.
+void copy_bytes(const std::filesystem::path& from, const std::filesystem::path& to);
 // A further name of a file; where the file system has none, a copy whose data are on the disk. The name is there after
 // sync_folder().
 void link_or_copy(const std::filesystem::path& from, const std::filesystem::path& to);

@@ -38,14 +38,13 @@ void check_trained(const RunPlan& plan, const Options& saved, const std::filesys
   const LoraOptions &ours = plan.options.lora, &its = saved.lora;
   if (ours.rank != its.rank || ours.alpha != its.alpha || ours.targets != its.targets ||
       ours.rank_stabilized != its.rank_stabilized) {
-    const std::string what = its.rank == 0
-                                 ? "has no adapters, and a run cannot begin to train them: begin a new one with "
-                                   "model.pretrained = \"" +
-                                       folder.string() + "\""
-                                 : "has adapters of lora.rank = " + std::to_string(its.rank) +
-                                       ", alpha = " + value_of(saved, "lora.alpha") +
-                                       "; the keys of [lora] must be what they were when this checkpoint "
-                                       "was made";
+    std::string what = "has adapters of lora.rank = " + std::to_string(its.rank) +
+                       ", alpha = " + value_of(saved, "lora.alpha") +
+                       "; the keys of [lora] must be what they were when this checkpoint was made";
+    if (its.rank == 0) {
+      what = "has no adapters, and a run cannot begin to train them: begin a new one with model.pretrained = \"" +
+             folder.string() + "\"";
+    }
     throw BadInput(folder.string() + ": " + what,
                    of_file(folder.string(), ours.rank != its.rank         ? "lora.rank"
                                             : ours.alpha != its.alpha     ? "lora.alpha"

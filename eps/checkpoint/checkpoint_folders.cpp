@@ -1,6 +1,5 @@
 #include "eps/checkpoint/checkpoint_folders.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "core/error_place.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/unfinished.h"
 #include "eps/checkpoint/checkpoint_locks.h"
 #include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
@@ -20,7 +20,7 @@ namespace l2l::eps {
 
 namespace {
 
-constexpr std::string_view kPrefix = "step-", kReplaced = ".old", kTemporary = ".tmp-";
+constexpr std::string_view kPrefix = "step-", kReplaced = ".old";
 
 constexpr std::uint64_t kMostStep = std::uint64_t{1} << 53;
 
@@ -43,21 +43,9 @@ std::optional<CheckpointFolder> parse_folder(const std::filesystem::path& path) 
   return CheckpointFolder{path, *step, replaced};
 }
 
-// Of ".step-00000042.tmp-1234".
-std::optional<pid_t> owner(const std::filesystem::path& path) {
-  const std::string name = path.filename().string();
-  const std::size_t place = name.rfind(kTemporary);
-  if (!name.starts_with(".step-") || place == std::string::npos) return std::nullopt;
-  const auto number = parse_number(std::string_view(name).substr(place + kTemporary.size()));
-  return number ? std::optional<pid_t>(static_cast<pid_t>(*number)) : std::nullopt;
-}
-
-bool runs_elsewhere(pid_t process) {
-  return process != getpid() && process > 0 && (kill(process, 0) == 0 || errno == EPERM);
-}
-
 std::filesystem::path temporary_name(const std::filesystem::path& folder) {
-  return folder.parent_path() / ("." + folder.filename().string() + std::string(kTemporary) + std::to_string(getpid()));
+  return folder.parent_path() /
+         ("." + folder.filename().string() + std::string(kUnfinished) + std::to_string(getpid()));
 }
 
 // Leftovers that cannot be removed cost space, not safety.
@@ -194,7 +182,8 @@ void prune(const std::filesystem::path& directory, const std::filesystem::path& 
 void remove_stale(const std::filesystem::path& directory, bool alone) {
   or_warn("an interrupted save stays", [&] {
     for (const std::filesystem::path& path : list_folder(directory)) {
-      const std::optional<pid_t> process = owner(path);
+      const bool is_step = path.filename().string().starts_with(".step-");
+      const std::optional<pid_t> process = is_step ? writer_of(path) : std::nullopt;
       if (process && (alone || !runs_elsewhere(*process))) remove_folder(path);
     }
   });

@@ -112,19 +112,10 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
 }
 
 // A file that cannot be read, or not to its end, is left out.
-void copy_bytes(const std::filesystem::path& from, const std::filesystem::path& to) {
+void carry(const std::filesystem::path& from, const std::filesystem::path& to) {
   try {
-    const InputFile source(from);
-    OutputFile output(to);
-    std::vector<std::byte> buffer(kPiece);
-    for (Bytes offset = 0; offset < source.bytes(); offset += buffer.size()) {
-      const std::span<std::byte> piece =
-          std::span(buffer).first(std::min<Bytes>(buffer.size(), source.bytes() - offset));
-      source.read(offset, piece);
-      output.write(piece);
-    }
-    output.finish();
-  } catch (const BadInput& error) {  // of the source; a disk that takes no more is an Error of another class
+    copy_bytes(from, to);
+  } catch (const BadInput& error) {  // of `from`; a disk that takes no more is an Error of another class
     log(LogLevel::warning, std::string(error.what()) + "; the checkpoint is written without it");
     remove_folder(to);
   }
@@ -208,7 +199,7 @@ std::filesystem::path save_on_ranks(const std::filesystem::path& directory, cons
 
 void write_companions(const std::filesystem::path& folder, const Companions& companions) {
   for (const auto& [name, text] : companions.texts) write_text(folder / name, text);
-  for (const std::filesystem::path& file : companions.copies) copy_bytes(file, folder / file.filename());
+  for (const std::filesystem::path& file : companions.copies) carry(file, folder / file.filename());
 }
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -15,6 +14,7 @@
 
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/unfinished.h"
 #include "l2l/errors.h"
 
 namespace l2l::runtime {
@@ -23,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Bytes kMostHashes = 4 * kMiB;
-constexpr std::string_view kUnfinished = ".tmp-";
 constexpr Bytes kDiskBlock = 4 * kKiB;  // what the smallest file takes
 
 std::optional<std::uint64_t> read_hash(const fs::path& file, const std::string& facts) {
@@ -33,17 +32,6 @@ std::optional<std::uint64_t> read_hash(const fs::path& file, const std::string& 
   text.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
   if (text != facts || digits.find_first_not_of("0123456789abcdef") != std::string::npos) return std::nullopt;
   return std::stoull(digits, nullptr, 16);
-}
-
-// Of a name that unfinished() gave.
-std::optional<pid_t> writer_of(const fs::path& file) {
-  const std::string name = file.filename().string();
-  const std::size_t place = name.rfind(kUnfinished);
-  if (place == std::string::npos) return std::nullopt;
-  pid_t process = 0;
-  const char* const end = name.data() + name.size();
-  const auto [past, error] = std::from_chars(name.data() + place + kUnfinished.size(), end, process);
-  return error == std::errc() && past == end && process > 0 ? std::optional(process) : std::nullopt;
 }
 
 }  // namespace

@@ -1,14 +1,13 @@
 #include "runtime/export/source.h"
 
-#include <signal.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <charconv>
+#include <optional>
 #include <string>
 
 #include "core/files.h"
 #include "core/log.h"
+#include "core/unfinished.h"
 #include "eps/checkpoint/checkpoint.h"
 #include "eps/checkpoint/manifest.h"
 #include "formats/safetensors_shards.h"
@@ -32,26 +31,15 @@ std::vector<std::filesystem::path> folders_of(const std::filesystem::path& sourc
   return eps::find_checkpoints(eps::checkpoints_directory(source), /*warn=*/true);
 }
 
-// Of `name`, which is `prefix` and a number. 0: it is another name.
-pid_t exporting_process(const std::string& name, const std::string& prefix) {
-  if (!name.starts_with(prefix)) return 0;
-  pid_t process = 0;
-  const char* const end = name.data() + name.size();
-  const auto [past, error] = std::from_chars(name.data() + prefix.size(), end, process);
-  return error == std::errc() && past == end ? process : 0;
-}
-
-// One with the number of this process is of an earlier process: this one has not begun to write.
-bool has_ended(pid_t process) { return process == getpid() || (kill(process, 0) != 0 && errno == ESRCH); }
-
 // The hidden name under which this process writes an export to `place`.
 std::filesystem::path unfinished_export(const std::filesystem::path& place) {
   const std::filesystem::path folder = place.parent_path();
-  const std::string prefix = "." + place.filename().string() + ".tmp-";
+  const std::string prefix = "." + place.filename().string() + std::string(kUnfinished);
   try {
     for (const std::filesystem::path& path : list_folder(folder)) {
-      const pid_t process = exporting_process(path.filename().string(), prefix);
-      if (process > 0 && has_ended(process)) remove_folder(path);
+      const std::string name = path.filename().string();
+      const std::optional<pid_t> process = writer_of(path);
+      if (process && name == prefix + std::to_string(*process) && !runs_elsewhere(*process)) remove_folder(path);
     }
   } catch (const Error& error) {
     log(LogLevel::warning, std::string("an interrupted export stays: ") + error.what());

@@ -42,28 +42,15 @@ class SaveOfRanks {
   std::vector<std::string> save(std::uint64_t step, int keep, std::size_t broken = 0, DiskFault fault = {}) {
     ranks_.all([&](StoreOfRank& rank) { change(rank.store(), 1000 * step); });
     last_ = {step, ranks_.state_hash()};
-    std::vector<std::unique_ptr<FailingDisk>> disks;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-      disks.push_back(std::make_unique<FailingDisk>(disk_, rank == broken ? fault : DiskFault()));
-    LockedDisk of_all([&]() -> FileSystem& { return *disks[rank_of_thread]; });
-    const FileSystemOverride replaced(of_all);
-    std::vector<std::string> thrown = ranks_.try_save(kDirectory, at_step(step), keep);
-    calls_ = disks[broken]->calls();
-    return thrown;
+    return with_fault(broken, fault, [&] { return ranks_.try_save(kDirectory, at_step(step), keep); });
   }
 
   // A load of what was saved first with a fault on the disk of rank `broken`. What each rank throws.
   std::vector<std::string> load(std::size_t broken, DiskFault fault) {
-    std::vector<std::unique_ptr<FailingDisk>> disks;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-      disks.push_back(std::make_unique<FailingDisk>(disk_, rank == broken ? fault : DiskFault()));
-    LockedDisk of_all([&]() -> FileSystem& { return *disks[rank_of_thread]; });
-    const FileSystemOverride replaced(of_all);
-    std::vector<std::string> thrown = ranks_.together([](StoreOfRank& rank) {
+    const auto of_rank = [](StoreOfRank& rank) {
       static_cast<void>(load_checkpoint(fs::path(kDirectory) / "step-00000001", rank.store(), false, &rank.gather));
-    });
-    calls_ = disks[broken]->calls();
-    return thrown;
+    };
+    return with_fault(broken, fault, [&] { return ranks_.together(of_rank); });
   }
 
   std::optional<Saved> found() {
@@ -75,11 +62,24 @@ class SaveOfRanks {
     disk_.list(kDirectory, names);
     return names;
   }
-  std::size_t calls() const { return calls_; }  // of rank `broken` in the last save
+  std::size_t calls() const { return calls_; }  // of rank `broken` in the last save or load
   std::optional<Saved> old() const { return old_; }
   std::optional<Saved> last() const { return last_; }
 
  private:
+  // What `body` returns on disks of which that of rank `broken` has a fault.
+  template <typename Body>
+  std::vector<std::string> with_fault(std::size_t broken, DiskFault fault, const Body& body) {
+    std::vector<std::unique_ptr<FailingDisk>> disks;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      disks.push_back(std::make_unique<FailingDisk>(disk_, rank == broken ? fault : DiskFault()));
+    LockedDisk of_all([&]() -> FileSystem& { return *disks[rank_of_thread]; });
+    const FileSystemOverride replaced(of_all);
+    std::vector<std::string> thrown = body();
+    calls_ = disks[broken]->calls();
+    return thrown;
+  }
+
   MemoryDisk disk_;
   RankStores ranks_;
   std::optional<Saved> old_, last_;
