@@ -168,40 +168,42 @@ std::string line_at(std::string_view begin, std::size_t place) {
          std::to_string(1 + std::count(begin.begin(), begin.begin() + static_cast<std::ptrdiff_t>(place), '\n'));
 }
 
-// Of the first such file.
-void warn_of_zeros(const std::vector<DataFile>& files, const std::string& key) {
-  const auto found =
-      std::find_if(files.begin(), files.end(), [](const DataFile& file) { return has_zeros(beginning_of(file.path)); });
-  if (found == files.end()) return;
-  log(LogLevel::warning, found->path.string() +
-                             ": is read as text, but has bytes of 0 in its first 64 KiB; if it holds token ids, set "
-                             "data.format = \"tokens\" for uint16 or \"tokens32\" for uint32; convert UTF-16 to "
-                             "UTF-8; if it is no text, leave it out of " +
-                             key + "; data.format = \"text\" takes it as it is");
-}
-
-// Of the first file, with the number of others. Those with bytes of 0 are no text in another encoding.
-void warn_of_other_encodings(const std::vector<DataFile>& files) {
-  std::string first;
-  std::uint64_t others = 0;
+// What is told of files whose text is taken as it is: of the first with bytes of 0, if `zeros`, and of the first in
+// another encoding, if `encodings`, with the number of others. Those with bytes of 0 are no text in another encoding.
+void warn_of_beginnings(const std::vector<DataFile>& files, const std::string& key, bool zeros, bool encodings) {
+  if (!zeros && !encodings) return;
+  std::string zero, other;
+  std::uint64_t further = 0;
   for (const DataFile& file : files) {
+    if (!encodings && !zero.empty()) break;
     const std::string begin = beginning_of(file.path);
+    if (has_zeros(begin)) {
+      if (zero.empty()) zero = file.path.string();
+      continue;
+    }
     const std::size_t valid = text::valid_prefix(begin);
     // A character may go on behind what was read.
-    const bool is_valid = valid == begin.size() || (begin.size() == kBegin && valid == text::finished_prefix(begin));
-    if (is_valid || has_zeros(begin)) continue;
-    if (first.empty()) {
-      first = file.path.string() + ": " + line_at(begin, valid);
+    if (valid == begin.size() || (begin.size() == kBegin && valid == text::finished_prefix(begin))) continue;
+    if (other.empty()) {
+      other = file.path.string() + ": " + line_at(begin, valid);
     } else {
-      ++others;
+      ++further;
     }
   }
-  if (first.empty()) return;
-  log(LogLevel::warning,
-      first +
-          ": is not UTF-8; bytes that are not count as U+FFFD: convert the file (iconv -f LATIN1 -t UTF-8) if it "
-          "is in another encoding" +
-          (others > 0 ? "; more such files: " + std::to_string(others) : ""));
+  if (zeros && !zero.empty()) {
+    log(LogLevel::warning, zero +
+                               ": is read as text, but has bytes of 0 in its first 64 KiB; if it holds token ids, set "
+                               "data.format = \"tokens\" for uint16 or \"tokens32\" for uint32; convert UTF-16 to "
+                               "UTF-8; if it is no text, leave it out of " +
+                               key + "; data.format = \"text\" takes it as it is");
+  }
+  if (encodings && !other.empty()) {
+    log(LogLevel::warning,
+        other +
+            ": is not UTF-8; bytes that are not count as U+FFFD: convert the file (iconv -f LATIN1 -t UTF-8) if it "
+            "is in another encoding" +
+            (further > 0 ? "; more such files: " + std::to_string(further) : ""));
+  }
 }
 
 }  // namespace
@@ -278,11 +280,11 @@ DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptio
   const bool compressed = std::any_of(files.begin(), files.end(), [](const DataFile& file) {
     return formats::compression_of(file.path) != formats::Compression::none;
   });
-  if (kind == TextKind::text && data.format == "auto") warn_of_zeros(files, key);
   if (kind != TextKind::text) {
     for (const DataFile& file : files) refuse_utf16(file.path);
   }
-  if (kind != TextKind::jsonl && data.tokenizer != "bytes") warn_of_other_encodings(files);
+  warn_of_beginnings(files, key, kind == TextKind::text && data.format == "auto",
+                     kind != TextKind::jsonl && data.tokenizer != "bytes");
   if (kind == TextKind::text && data.learn != "all") {
     throw BadInput(key + ": " + first.string() + ": text files are learnt as a whole, but data.learn = \"" +
                        data.learn + "\"; it takes JSON Lines or tables",
