@@ -23,12 +23,6 @@ std::vector<std::string> read_merges(const JsonReader& model) {
   return merges;
 }
 
-void put(ListedTokenizer& listed, TokenId id, std::string text, ListedType type) {
-  const auto place = static_cast<std::size_t>(id);
-  if (place >= listed.tokens.size()) listed.tokens.resize(place + 1);
-  listed.tokens[place] = {std::move(text), 0, type};
-}
-
 bool is_byte_token(const Vocabulary& vocabulary, const std::string& text) {
   for (int byte = 0; byte < 256; ++byte) {
     const std::optional<TokenId> id = vocabulary.find_byte(static_cast<unsigned char>(byte));
@@ -44,16 +38,6 @@ void put_vocabulary(ListedTokenizer& listed, const Vocabulary& vocabulary) {
     const bool byte = !listed.bytes && text->size() == 6 && is_byte_token(vocabulary, *text);
     put(listed, id, *text, byte ? ListedType::byte : ListedType::normal);
   }
-}
-
-// Special tokens are found in texts only where asked for, others always.
-void put_added(ListedTokenizer& listed, const AddedToken& token, const std::string& place) {
-  const std::pair<const char*, bool> flags[] = {
-      {"single_word", token.single_word}, {"lstrip", token.lstrip}, {"rstrip", token.rstrip}};
-  for (const auto& [name, is_set] : flags) {
-    if (!token.special && is_set) throw BadInput(place + ": " + name + " is true" + kNotInLists);
-  }
-  put(listed, token.id, token.content, token.special ? ListedType::control : ListedType::user_defined);
 }
 
 void put_added(ListedTokenizer& listed, const JsonReader& json, const Vocabulary& vocabulary) {
@@ -178,7 +162,7 @@ ListedTokenizer list_vocabulary_and_merges(const std::filesystem::path& vocabula
     config.json().refuse(std::string("add_prefix_space is true") + kNotInLists);
   }
   const std::vector<AddedToken> added = tokens_beside(vocabulary, config);
-  for (const AddedToken& token : added) put_added(listed, token, config.json().place() + ".added_tokens_decoder");
+  for (const AddedToken& token : added) put_added(listed, token, config.place_of_added());
   const SurroundingTokens surrounding = surrounding_of(vocabulary, added, config);
   if (!surrounding.before.empty() || !surrounding.behind.empty()) put_surrounding(listed, surrounding);
   const std::string text = read_tokenizer_file(merges_file);

@@ -1,8 +1,10 @@
 #include <bit>
 #include <cstring>
+#include <unordered_map>
 
 #include "l2l/errors.h"
 #include "text/listed_tokenizer.h"
+#include "text/tokenizer_config.h"
 #include "text/tokenizer_files.h"
 #include "text/utf8.h"
 
@@ -106,6 +108,21 @@ void read_normalizer(std::string_view bytes, const std::string& file, ListedToke
   if (removes_spaces) throw BadInput(file + ": removes extra spaces" + kNotInLists);
 }
 
+// Those that tokenizer_config.json or added_tokens.json adds, or says more of.
+void put_tokens_beside(const TokenizerConfig& config, ListedTokenizer& listed) {
+  std::unordered_map<std::string, TokenId> ids;
+  for (std::size_t id = 0; id < listed.tokens.size(); ++id) {
+    ids.emplace(listed.tokens[id].text, static_cast<TokenId>(id));
+  }
+  const auto find = [&](const std::string& text) {
+    const auto found = ids.find(text);
+    return found == ids.end() ? std::nullopt : std::optional(found->second);
+  };
+  for (const AddedToken& token : config.added_tokens(find, static_cast<std::int64_t>(listed.tokens.size()))) {
+    if (token.id != listed.unknown) put_added(listed, token, config.place_of_added());
+  }
+}
+
 }  // namespace
 
 ListedTokenizer list_sentencepiece(const std::filesystem::path& path) {
@@ -124,6 +141,7 @@ ListedTokenizer list_sentencepiece(const std::filesystem::path& path) {
     if (field.number == 3) read_normalizer(field.bytes, file, listed);
   }
   if (bytes != 256) throw BadInput(file + ": has no tokens for bytes" + kNotInLists);
+  put_tokens_beside(TokenizerConfig(path.parent_path()), listed);
   return listed;
 }
 

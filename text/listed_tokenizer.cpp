@@ -58,4 +58,19 @@ ListedTokenizer list_tokenizer(const std::filesystem::path& path) {
   return listed;
 }
 
+void put(ListedTokenizer& listed, TokenId id, std::string text, ListedType type) {
+  const auto place = static_cast<std::size_t>(id);
+  if (place >= listed.tokens.size()) listed.tokens.resize(place + 1);
+  listed.tokens[place] = {std::move(text), 0, type};
+}
+
+void put_added(ListedTokenizer& listed, const AddedToken& token, const std::string& place) {
+  const std::pair<const char*, bool> flags[] = {
+      {"single_word", token.single_word}, {"lstrip", token.lstrip}, {"rstrip", token.rstrip}};
+  for (const auto& [name, is_set] : flags) {
+    if (!token.special && is_set) throw BadInput(place + ": " + name + " is true" + kNotInLists);
+  }
+  put(listed, token.id, token.content, token.special ? ListedType::control : ListedType::user_defined);
+}
+
 }  // namespace l2l::text

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "text/added_tokens.h"
 #include "text/json_reader.h"
 #include "text/vocabulary.h"
 
@@ -44,6 +45,10 @@ ListedTokenizer list_tokenizer(const std::filesystem::path& path);
 ListedTokenizer list_bytes();
 
 // The parts of list_tokenizer().
+void put(ListedTokenizer& listed, TokenId id, std::string text, ListedType type);
+// As a control token, found in texts only where asked for, if it is special, else as one that is always found. Throws
+// BadInput, beginning with `place`, where the token has flags that lists cannot express.
+void put_added(ListedTokenizer& listed, const AddedToken& token, const std::string& place);
 // Sets llama.cpp's name for the pre-tokenizer of a byte-level tokenizer.json. `ignore_merges`: as its model says.
 void list_pre_tokenizer(const JsonReader& tokenizer, bool ignore_merges, ListedTokenizer& listed);
 ListedTokenizer list_tokenizer_json(const std::filesystem::path& file);

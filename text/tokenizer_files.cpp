@@ -12,6 +12,8 @@ namespace l2l::text {
 namespace {
 
 constexpr Bytes kMostBytes = 512 << 20;
+// As XLM-RoBERTa, CamemBERT and others of fairseq have it, whose ids are not those of its pieces.
+constexpr const char* kFairseq = "sentencepiece.bpe.model";
 
 // Empty where there is none.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
@@ -21,7 +23,7 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder)
   if (is_there(folder / "vocab.json") && is_there(folder / "merges.txt")) {
     return {folder / "vocab.json", folder / "merges.txt"};
   }
-  for (const char* const name : {"vocab.txt", "spiece.model", "sentencepiece.bpe.model"}) {
+  for (const char* const name : {"vocab.txt", "spiece.model", kFairseq}) {
     if (is_there(folder / name)) return {folder / name};
   }
   return {};
@@ -46,12 +48,18 @@ void append_beside(const std::filesystem::path& folder, std::vector<std::filesys
 
 std::vector<std::filesystem::path> vocabulary_files(const std::filesystem::path& path) {
   if (!is_there(path)) throw BadInput(path.string() + ": there is no such file or directory", of_file(path.string()));
-  if (!is_folder(path)) return {path};
-  std::vector<std::filesystem::path> files = files_in(path);
+  std::vector<std::filesystem::path> files = is_folder(path) ? files_in(path) : std::vector{path};
+  if (!files.empty() && files[0].filename() == kFairseq) {
+    throw BadInput(files[0].string() +
+                       ": models with a file of this name number its pieces otherwise than the file does; save a "
+                       "tokenizer.json by transformers: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)",
+                   of_file(files[0].string()));
+  }
   if (!files.empty()) return files;
   throw BadInput(
       path.string() +
-          ": has no tokenizer: none of tokenizer.json, tokenizer.model, vocab.json with merges.txt, vocab.txt",
+          ": has no tokenizer: none of tokenizer.json, tokenizer.model, vocab.json with merges.txt, vocab.txt, "
+          "spiece.model",
       of_file(path.string()));
 }
 

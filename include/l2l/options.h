@@ -178,8 +178,8 @@ struct DataOptions {
   // one of these. Not set: that of model.pretrained, if it has one.
   std::string tokenizer = "bytes";
   double masked = 0.15;  // bert, roberta: share of each sequence's tokens that are predicted, in (0, 1]
-  // bert, roberta: id that replaces most of them; -1: [MASK] of model.pretrained's tokenizer, or else the vocabulary's
-  // last.
+  // bert, roberta: id that replaces most of them; -1: the tokenizer's mask token, or without one the vocabulary's last
+  // id, which must be free.
   std::int64_t mask_token = -1;
   // Images of training, by counters, so that a resumed run sees the same: "none" | "shift" (moved by up to an eighth of
   // their sides, and mirrored by chance; He et al., 2016, section 4.2) | "crop" (a part of 8% to 100% of the area,
@@ -255,8 +255,9 @@ struct LoraOptions {
   // Linear layers of blocks, by the last parts of their names: ["q_proj", "v_proj"], or ["all-linear"]. Empty: as PEFT
   // chooses: query and value projections, gpt2: c_attn.
   std::vector<std::string> targets = {};
-  bool rank_stabilized = false;        // scaled by alpha / sqrt(rank) (rsLoRA; Kalajdzievski, 2023)
-  std::filesystem::path adapter = {};  // a PEFT adapter directory to begin from, which sets the keys above
+  bool rank_stabilized = false;  // scaled by alpha / sqrt(rank) (rsLoRA; Kalajdzievski, 2023)
+  // A PEFT adapter directory to begin from, which sets the keys above but for dropout; those that are set must agree.
+  std::filesystem::path adapter = {};
 };
 
 struct ScheduleOptions {

@@ -8,6 +8,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "l2l/errors.h"
+#include "models/hub/config_reader.h"
 
 namespace l2l::runtime {
 namespace {
@@ -28,6 +29,7 @@ constexpr Known kKnown[] = {
     {0xe49d83bba46a579a, "zephyr"},
 };
 
+constexpr Bytes kMostBytes = 256 << 20;  // of settings
 constexpr const char *kSettings = "tokenizer_config.json", *kTemplate = "chat_template.jinja";
 
 fs::path folder_of(const fs::path& tokenizer) { return is_folder(tokenizer) ? tokenizer : tokenizer.parent_path(); }
@@ -35,9 +37,7 @@ fs::path folder_of(const fs::path& tokenizer) { return is_folder(tokenizer) ? to
 nlohmann::json read_config(const fs::path& tokenizer) {
   const fs::path file = folder_of(tokenizer) / kSettings;
   if (!is_there(file)) return nlohmann::json::object();
-  nlohmann::json json = parse_json(InputFile(file).text());
-  if (!json.is_object()) throw BadInput(file.string() + ": is not a JSON object in UTF-8");
-  return json;
+  return models::read_json_object(file, kMostBytes, "a tokenizer's settings");
 }
 
 // XXH64 of the text without comments, white space, line ends written as \\n, and trim markers.

@@ -50,9 +50,9 @@ bool CheckpointWeights::read(const ParameterSpec& parameter, std::int64_t first,
   const formats::ShardedTensor saved = checkpoint_.find(parameter.name);
   if (saved.entry != nullptr && (without_frozen_ || parameter.trained)) {
     formats::read_floats(saved, first, destination);
-    return true;
+  } else if (!base_.read(parameter, first, destination)) {
+    return false;
   }
-  if (!base_.read(parameter, first, destination)) return false;
   const auto adapter = adapters_.find(parameter.name);
   if (adapter == adapters_.end()) return true;
   const auto& [a, b, rank, in, out] = adapter->second;

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "core/files.h"
 #include "l2l/errors.h"
+#include "models/hub/config_reader.h"
 #include "runtime/data/chat_templates.h"
 #include "text/listed_tokenizer.h"
 
@@ -17,13 +18,18 @@ using text::ListedTokenizer;
 using text::ListedType;
 
 const std::string kPrefix = "tokenizer.ggml.";
+constexpr Bytes kMostBytes = 256 << 20;  // of settings
 
 // An empty object where there is no such file.
 nlohmann::json read_object(const fs::path& file) {
   if (!is_there(file)) return nlohmann::json::object();
-  nlohmann::json json = parse_json(InputFile(file).text());
-  if (!json.is_object()) throw BadInput(file.string() + ": is not a JSON object in UTF-8");
-  return json;
+  return models::read_json_object(file, kMostBytes, "a model directory's settings");
+}
+
+// Of a member of an object; empty: there is none, or it is no text.
+std::string text_in(const nlohmann::json& json, const char* key) {
+  const auto value = json.is_object() ? json.find(key) : json.end();
+  return value != json.end() && value->is_string() ? value->get<std::string>() : std::string();
 }
 
 // Of the model's vocabulary, which may be larger than the tokenizer's: the rest is never used.
@@ -100,7 +106,7 @@ class SpecialTokens {
     if (found->is_string()) return found->get<std::string>();
     if (!found->is_array()) return {};
     for (const nlohmann::json& each : *found) {
-      if (each.is_object() && each.value("name", "") == "default") return each.value("template", "");
+      if (text_in(each, "name") == "default") return text_in(each, "template");
     }
     return {};
   }

@@ -8,7 +8,6 @@
 #include "l2l/errors.h"
 #include "models/architecture.h"
 #include "models/hub/config.h"
-#include "models/hub/special_tokens.h"
 #include "models/own_layers.h"
 #include "runtime/options/architecture_defaults.h"
 #include "runtime/options/model_directory.h"
@@ -184,10 +183,6 @@ Options with_pretrained_model(const Options& options) {
   if (!sequence_is_set) {
     const std::int64_t first = model.architecture == "roberta" ? model.padding_token + 1 : 0;
     model.sequence = std::min(model.positions - first, kPretrainedSequence);
-  }
-  const bool encoder = models::architecture_of(model.architecture).encoder;
-  if (encoder && merged.data.mask_token < 0) {
-    merged.data.mask_token = models::mask_token(options.model.pretrained).value_or(-1);
   }
   if (!is_set(options, "data.tokenizer")) {
     if (text::has_tokenizer(options.model.pretrained)) merged.data.tokenizer = options.model.pretrained.string();

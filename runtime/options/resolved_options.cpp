@@ -18,6 +18,7 @@
 #include "runtime/options/architecture_defaults.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/image_options.h"
+#include "runtime/options/mask_token.h"
 #include "runtime/options/pretrained.h"
 
 namespace l2l::runtime {
@@ -162,15 +163,17 @@ LoraOptions resolved_lora(const Options& options) {
   LoraOptions lora = options.lora;
   const models::Architecture& architecture = models::architecture_of(options.model.architecture);
   if (!lora.adapter.empty()) {
-    const LoraOptions file = models::read_adapter_config(lora.adapter / models::kAdapterConfig);
-    if (lora.rank > 0 && lora.rank != file.rank) {
-      throw BadInput("lora.rank = " + std::to_string(lora.rank) + ", but " + lora.adapter.string() + " has " +
-                     std::to_string(file.rank) + "; remove it, or begin without lora.adapter");
+    Options file = options;
+    file.lora = models::read_adapter_config(lora.adapter / models::kAdapterConfig);
+    for (const char* const key : {"lora.rank", "lora.alpha", "lora.targets", "lora.rank_stabilized"}) {
+      if (!is_set(options, key) || value_of(options, key) == value_of(file, key)) continue;
+      throw BadInput(key + (" = " + value_of(options, key)) + ", but " + lora.adapter.string() + " has " +
+                         value_of(file, key) + "; remove the key, or begin without lora.adapter",
+                     of_key(key));
     }
-    const double dropout = lora.dropout;
-    lora = file;
-    lora.adapter = options.lora.adapter;
-    lora.dropout = dropout;
+    file.lora.adapter = lora.adapter;
+    file.lora.dropout = lora.dropout;
+    lora = file.lora;
   }
   if (lora.rank == 0) {
     const bool unset = lora.alpha == LoraOptions().alpha && lora.targets.empty() && lora.dropout == 0;
@@ -269,6 +272,7 @@ ResolvedOptions resolve(const Options& unread, eps::Rank rank) {
   Options given = with_pretrained_model(asked);
   set_label(given);
   check_labels(given);
+  set_mask_token(given);
   given.lora = resolved_lora(given);
   const TextModel model = text_model(given.model);
   ResolvedOptions options{given, asked.model.pretrained, asked.model.new_head};

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -81,6 +82,24 @@ class Frozen : public ::testing::TestWithParam<std::tuple<const char*, int>> {
     return some;
   }
   static Record record(const Options& options, int steps = 3) { return testing::record_of(options, steps); }
+  // Of thirteen tokens.
+  static std::vector<float> logits(Trainer& trainer) {
+    const std::vector<std::int32_t> tokens = {97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109};
+    std::vector<float> all;
+    trainer.logits(tokens, [&](std::int64_t, std::int64_t, std::span<const float> values) {
+      all.insert(all.end(), values.begin(), values.end());
+    });
+    return all;
+  }
+  static double relative_distance(const std::vector<float>& a, const std::vector<float>& b) {
+    EXPECT_EQ(a.size(), b.size());
+    double apart = 0, size = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      apart += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+      size += std::pow(static_cast<double>(a[i]), 2);
+    }
+    return std::sqrt(apart / size);
+  }
 
   const SmallRun run_;
 
@@ -350,6 +369,24 @@ class Adapters : public ::testing::TestWithParam<const char*> {
     return options;
   }
   static Record record(const Options& options, int steps = 3) { return testing::record_of(options, steps); }
+  // Of thirteen tokens.
+  static std::vector<float> logits(Trainer& trainer) {
+    const std::vector<std::int32_t> tokens = {97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109};
+    std::vector<float> all;
+    trainer.logits(tokens, [&](std::int64_t, std::int64_t, std::span<const float> values) {
+      all.insert(all.end(), values.begin(), values.end());
+    });
+    return all;
+  }
+  static double relative_distance(const std::vector<float>& a, const std::vector<float>& b) {
+    EXPECT_EQ(a.size(), b.size());
+    double apart = 0, size = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      apart += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+      size += std::pow(static_cast<double>(a[i]), 2);
+    }
+    return std::sqrt(apart / size);
+  }
 
   const SmallRun run_;
 };
@@ -429,15 +466,7 @@ TEST_P(Adapters, NeedTheBaseThatTheyWereTrainedBeside) {
 
 TEST_P(Adapters, ComeBackFromAPeftDirectoryAndMerge) {
   const Options own = options();
-  std::vector<float> with_adapters, merged;
-  const std::vector<std::int32_t> tokens = {97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109};
-  const auto logits = [&](Trainer& trainer) {
-    std::vector<float> all;
-    trainer.logits(tokens, [&](std::int64_t, std::int64_t, std::span<const float> values) {
-      all.insert(all.end(), values.begin(), values.end());
-    });
-    return all;
-  };
+  std::vector<float> with_adapters;
   {
     Trainer trainer(own);
     testing::record_of(trainer, 3);
@@ -454,19 +483,43 @@ TEST_P(Adapters, ComeBackFromAPeftDirectoryAndMerge) {
     Trainer first(again);
     EXPECT_EQ(logits(first), with_adapters);
   }
-  Trainer second(plain);
-  merged = logits(second);
-  ASSERT_EQ(merged.size(), with_adapters.size());
-  double apart = 0, size = 0;
-  for (std::size_t i = 0; i < merged.size(); ++i) {
-    apart += std::pow(static_cast<double>(merged[i]) - static_cast<double>(with_adapters[i]), 2);
-    size += std::pow(static_cast<double>(merged[i]), 2);
+  const std::map<std::string, LoraOptions> others = {{"lora.rank = 2", {.rank = 2}},
+                                                     {"lora.alpha = 6.0", {.alpha = 6}},
+                                                     {"lora.targets = [\"none\"]", {.targets = {"none"}}},
+                                                     {"lora.rank_stabilized = true", {.rank_stabilized = true}}};
+  for (const auto& [key, lora] : others) {
+    Options other = again;
+    other.lora = lora;
+    other.lora.adapter = again.lora.adapter;
+    const std::string message = testing::refusal([&] { Trainer refused(other); });
+    EXPECT_TRUE(message.starts_with(key + ", but " + again.lora.adapter.string() + " has ")) << message;
   }
-  EXPECT_LE(std::sqrt(apart / size), 1e-5);
+  Trainer second(plain);
+  EXPECT_LE(relative_distance(logits(second), with_adapters), 1e-5);
   EXPECT_NE(testing::refusal([&] {
               export_model(run_.folder() / "whole", run_.folder() / "none", {.merge = true});
             }).find("no adapters"),
             std::string::npos);
+}
+
+// Where a matrix is trained itself, what is added to it is added to what it has become.
+TEST_P(Adapters, MergeIntoMatricesThatAreTrainedThemselves) {
+  Options own = options();
+  own.optimizer.train = {"*"};
+  std::vector<float> with_adapters;
+  {
+    Trainer trainer(own);
+    testing::record_of(trainer, 3);
+    trainer.save();
+    with_adapters = logits(trainer);
+  }
+  export_model(own.checkpoint.directory, run_.folder() / "merged", {.merge = true});
+  Options plain = options();
+  plain.lora = {};
+  plain.model.pretrained = run_.folder() / "merged";
+  Trainer merged(plain), before(options());
+  EXPECT_LE(relative_distance(logits(merged), with_adapters), 1e-5);
+  EXPECT_GT(relative_distance(logits(before), with_adapters), 1e-3);  // negative control
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Adapters, ::testing::Values("gpt2", "bert", "llama", "llama_tied"),

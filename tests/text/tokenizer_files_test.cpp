@@ -79,6 +79,15 @@ TEST_F(TokenizerFiles, LinesOfAVocabularyEndWithTheirLastCharacter) {
   EXPECT_EQ(encode("the ox cat a b"), (Ids{5, 6, 7, 1, 10}));
 }
 
+TEST_F(TokenizerFiles, OfFairseqAreRefused) {
+  write("sentencepiece.bpe.model", "\n\x0d pieces");
+  for (const auto& path : {folder_.path(), folder_ / "sentencepiece.bpe.model"}) {
+    const std::string message = testing::refusal([&] { open_tokenizer(path); });
+    EXPECT_NE(message.find("number its pieces otherwise"), std::string::npos) << message;
+  }
+  EXPECT_TRUE(has_tokenizer(folder_.path()));  // so that this is said, and not that there is none
+}
+
 TEST_F(TokenizerFiles, AddedTokensOfOlderDirectories) {
   const std::string text = "The <ENT>the <Ent>";
   write("vocab.txt", kWords);
