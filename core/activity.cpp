@@ -147,6 +147,8 @@ std::exception_ptr named_exception(std::string_view name) {
     throw;
   } catch (const Error&) {
     return std::current_exception();
+  } catch (const std::bad_alloc&) {  // known by its type to those who tell it with the limits in force
+    return std::current_exception();
   } catch (const std::filesystem::filesystem_error& error) {
     return std::make_exception_ptr(Error("thread \"" + std::string(name) + "\" failed: " + error.what()));
   } catch (const std::system_error& error) {

@@ -41,10 +41,11 @@ std::string_view take_digits(std::string_view& rest) {
   return digits;
 }
 
-Bytes to_integer(std::string_view digits) {
+// `what`: of the text, for the message of one that does not fit.
+Bytes to_integer(std::string_view digits, const std::string& what) {
   Bytes value = 0;
   for (const char digit : digits) {
-    value = checked_add(checked_multiply(value, 10, "size"), static_cast<Bytes>(digit - '0'), "size");
+    value = checked_add(checked_multiply(value, 10, what), static_cast<Bytes>(digit - '0'), what);
   }
   return value;
 }
@@ -76,8 +77,9 @@ Bytes parse_bytes(std::string_view text) {
   if (unit == 1 && !decimals.empty()) reject(text, "a fraction of a byte");
   Bytes scale = 1;
   for (std::size_t i = 0; i < decimals.size(); ++i) scale *= 10;
-  const Bytes fraction = checked_multiply(to_integer(decimals), unit, "size") / scale;
-  return checked_add(checked_multiply(to_integer(whole), unit, "size"), fraction, "size");
+  const std::string what = "size \"" + std::string(text) + "\"";
+  const Bytes fraction = checked_multiply(to_integer(decimals, what), unit, what) / scale;
+  return checked_add(checked_multiply(to_integer(whole, what), unit, what), fraction, what);
 }
 
 std::string format_bytes(Bytes bytes) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <string>
 
 #include "core/checked.h"
@@ -34,6 +35,9 @@ class Shape {
     std::uint64_t product = 1;
     for (std::size_t i = 0; i < rank_; ++i)
       product = checked_multiply(product, static_cast<std::uint64_t>(dims_[i]), "shape");
+    if (product > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      throw BadInput("shape " + to_string() + ": has more elements than 63 bits count");
+    }
     return static_cast<std::int64_t>(product);
   }
 

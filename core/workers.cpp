@@ -29,6 +29,7 @@ void Workers::parallel_for(std::int64_t blocks, BlockFunction function) {
     }
   };
   if (trace_ == nullptr) return run(blocks, one);
+  for (Span& span : spans_) span.worked = false;  // where a block of the call before failed
   run(blocks, [&](std::int64_t block, int slot) {
     Span& span = spans_[static_cast<std::size_t>(slot)];
     if (!span.worked) span.begin = now();
@@ -38,7 +39,6 @@ void Workers::parallel_for(std::int64_t blocks, BlockFunction function) {
   });
   for (Span& span : spans_) {
     if (span.worked) trace_->record(span.track, span_name_, at(span.begin), at(span.end), span_layer_, -1);
-    span.worked = false;
   }
 }
 

@@ -4,12 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/host_memory.h"
 #include "core/process_limits.h"
 #include "core/workers.h"
 #include "l2l/errors.h"
@@ -17,26 +16,18 @@
 namespace l2l::device {
 namespace {
 
-// MemAvailable of /proc/meminfo, where there is one.
-std::optional<Bytes> available_memory() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("MemAvailable:")) return std::stoull(line.substr(13)) * kKiB;
-  }
-  return std::nullopt;
-}
-
 std::string need(Bytes size, std::string_view purpose) {
   return std::string(purpose) + ": needs " + format_bytes(size) + " (" + std::to_string(size) +
          " bytes) of host memory";
 }
 
 std::byte* map(Bytes size, std::string_view purpose) {
-  const std::optional<Bytes> available = available_memory();
+  const HostAvailable available = HostMemory().available();
   // Touching more pages than there are would not fail here: the kernel would kill somebody.
-  if (available && size > *available) {
-    throw OutOfMemory(need(size, purpose) + ", " + format_bytes(*available) + " are available, " +
-                      format_bytes(size - *available) + " short; use a smaller model or batch, or free memory");
+  if (size > available.bytes) {
+    throw OutOfMemory(need(size, purpose) + ", " + format_bytes(available.bytes) + " are available (" +
+                      available.source + "), " + format_bytes(size - available.bytes) +
+                      " short; use a smaller model or batch, or free memory");
   }
   void* address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) {
@@ -73,15 +64,18 @@ void touch(BufferView range) {
 
 class Mapping : public Buffer {
  public:
-  Mapping(BufferView range, std::shared_ptr<MemoryAccount> account) : Buffer(range), account_(std::move(account)) {
-    if (account_) account_->add(range.data, range.size);
-  }
+  Mapping(Bytes size, std::string_view purpose) : Buffer({map(size, purpose), size}) {}
   ~Mapping() override {
     if (account_) account_->remove(view_.data, view_.size);
     munmap(view_.data, view_.size);
   }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
+
+  void count_in(std::shared_ptr<MemoryAccount> account) {
+    if (account) account->add(view_.data, view_.size);
+    account_ = std::move(account);
+  }
 
  private:
   std::shared_ptr<MemoryAccount> account_;
@@ -96,9 +90,10 @@ class NoMemory : public Buffer {
 
 std::unique_ptr<Buffer> map_memory(Bytes size, std::string_view purpose, std::shared_ptr<MemoryAccount> account) {
   if (size == 0) return std::make_unique<NoMemory>();
-  const BufferView range{map(size, purpose), size};
-  touch(range);
-  return std::make_unique<Mapping>(range, std::move(account));
+  auto mapping = std::make_unique<Mapping>(size, purpose);
+  touch(mapping->view());
+  mapping->count_in(std::move(account));
+  return mapping;
 }
 
 }  // namespace l2l::device

@@ -77,8 +77,9 @@ class CopyingPeers final : public Peers {
   }
 
   [[noreturn]] void throw_sizes(Bytes here, Bytes there) const {
-    throw Error("exchange among " + std::to_string(count()) + " devices: of " + std::to_string(here) +
-                " bytes here, of " + std::to_string(there) + " there");
+    const std::string exchange = "exchange among " + std::to_string(count()) + " devices: of " + std::to_string(here);
+    if (here == there) throw Error(exchange + " bytes, which are no equal shares");
+    throw Error(exchange + " bytes here, of " + std::to_string(there) + " there");
   }
   // Where one throws, all do, when the last has looked: then they may call again.
   void check_sizes(BufferView given) {

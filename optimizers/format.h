@@ -53,12 +53,6 @@ constexpr Bytes scale_bytes(MomentFormat format, Bytes elements) {
   if (format != MomentFormat::int8) return 0;
   return (elements + kScaleBlock - 1) / kScaleBlock * kScalesPerBlock * sizeof(std::uint16_t);
 }
-// Largest error of one rounding, relative to the value (bf16), or to the largest magnitude of its lane in the block
-// (int8).
-constexpr double error_bound(MomentFormat format) {
-  return format == MomentFormat::f32 ? 0 : format == MomentFormat::bf16 ? 0x1p-7 : 8.0 / 247 + 0x1p-7;
-}
-
 // f32: the wire is the master. split: the wire is its upper half, rounded to nearest with ties away; its low 16 bits,
 // stored beside the wire, restore it exactly. beside_f16: an fp32 master beside an f16 wire.
 enum class MasterFormat : std::uint8_t { f32, split, beside_f16 };

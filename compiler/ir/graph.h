@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "compiler/ir/rotary.h"
+#include "core/checked.h"
 #include "core/dtype.h"
 #include "core/model_layout.h"
 #include "core/shape.h"
@@ -65,7 +66,7 @@ struct Value {
   Region region = Region::scratch;
   Bytes offset = 0;  // within its region; not used for scratch
 
-  Bytes bytes() const { return static_cast<Bytes>(shape.elements()) * size_of(dtype); }
+  Bytes bytes() const { return checked_multiply(static_cast<Bytes>(shape.elements()), size_of(dtype), name); }
   bool operator==(const Value&) const = default;
 };
 

@@ -44,11 +44,14 @@ TEST(Bytes, RejectsWhatIsNoSize) {
 }
 
 TEST(Bytes, NamesTheTextItRejects) {
-  try {
-    parse_bytes("8 parsecs");
-    FAIL();
-  } catch (const BadInput& error) {
-    EXPECT_NE(std::string(error.what()).find("8 parsecs"), std::string::npos) << error.what();
+  for (const char* const text : {"8 parsecs", "16777216TiB", "18446744073709551616"}) {
+    try {
+      parse_bytes(text);
+      FAIL() << text;
+    } catch (const BadInput& error) {
+      EXPECT_NE(std::string(error.what()).find("size \"" + std::string(text) + "\""), std::string::npos)
+          << error.what();
+    }
   }
 }
 

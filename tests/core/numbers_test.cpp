@@ -250,6 +250,9 @@ TEST(Shape, CountsComparesAndPrints) {
 TEST(Shape, RejectsWhatItCannotHold) {
   EXPECT_THROW((Shape{1, 2, 3, 4, 5, 6, 7, 8, 9}), BadInput);
   EXPECT_THROW((Shape{2, -1}), BadInput);
+  constexpr std::int64_t kHalf = std::int64_t{1} << 62;
+  EXPECT_EQ((Shape{kHalf}).elements(), kHalf);
+  EXPECT_THROW((Shape{kHalf, 2}).elements(), BadInput);  // 2^63, which fits in 64 bits without a sign
   const Shape large{std::int64_t{1} << 32, std::int64_t{1} << 32};
   EXPECT_THROW(large.elements(), BadInput);
 }

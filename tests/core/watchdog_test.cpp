@@ -89,6 +89,15 @@ TEST(Activity, AnUnknownExceptionNamesItsThread) {
   }
 }
 
+// Who tells the user of memory that ran out knows it by its type.
+TEST(Activity, MemoryThatRanOutStaysWhatItIs) {
+  try {
+    throw std::bad_alloc();
+  } catch (...) {
+    EXPECT_THROW(std::rethrow_exception(named_exception("eps updater 0")), std::bad_alloc);
+  }
+}
+
 TEST(Watchdog, NamesAThreadThatStaysInAJob) {
   Listener listener;
   const InSpan hung("an updater", Doing::job, "an update"), well("a worker", Doing::job, "a block", /*moves=*/true);

@@ -18,6 +18,7 @@
 #include "core/denormals.h"
 #include "core/log.h"
 #include "core/trace.h"
+#include "l2l/errors.h"
 
 namespace l2l {
 namespace {
@@ -308,6 +309,24 @@ TEST(Workers, TraceWhatEachThreadDid) {
   EXPECT_EQ(spans.back().name, "second");
   EXPECT_EQ(spans.back().layer, 8);
   EXPECT_EQ(spans.back().track, 0);
+}
+
+TEST(Workers, TraceNothingOfACallThatFailedInTheNext) {
+  Workers workers("test", 1);
+  Trace trace(1000);
+  workers.set_trace(trace, "worker");
+  workers.annotate("first", 7);
+  EXPECT_THROW(workers.parallel_for(2,
+                                    [](std::int64_t block, int) {
+                                      if (block == 1) throw BadInput("no");
+                                    }),
+               BadInput);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  workers.annotate("second", 8);
+  workers.parallel_for(1, [](std::int64_t, int) {});
+  const std::vector<Trace::Span> spans = trace.spans();
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_LT(spans[0].end_ns - spans[0].begin_ns, 20'000'000);
 }
 
 }  // namespace

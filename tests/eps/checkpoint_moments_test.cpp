@@ -17,6 +17,7 @@
 #include "formats/safetensors.h"
 #include "formats/safetensors_writer.h"
 #include "tests/eps/small_checkpoint.h"
+#include "tests/support/moment_errors.h"
 #include "tests/support/temporary_folder.h"
 
 namespace l2l::eps {
@@ -121,7 +122,7 @@ TEST(CheckpointMoments, AreConvertedFromEveryFormatToEveryOther) {
       TestRun loaded(toy_layout(), options_with(to.name));
       load_checkpoint(path, loaded.store);
       const auto bound = [](optimizers::MomentFormat a, optimizers::MomentFormat b) {
-        return a == b ? 0 : optimizers::error_bound(b);
+        return a == b ? 0 : ::l2l::testing::error_bound(b);
       };
       EXPECT_LE(difference(saved.store, loaded.store, StatePart::moment1), bound(from.formats.first, to.formats.first))
           << from.name << " to " << to.name;
@@ -199,7 +200,7 @@ TEST(CheckpointMoments, EarlierCodesOf8BitsAreConverted) {
       options.moments = optimizers::parse_moment_formats(kept);
       TestRun loaded(toy_layout(), options);
       load_checkpoint(path, loaded.store);
-      const double bound = optimizers::error_bound(options.moments.first);
+      const double bound = ::l2l::testing::error_bound(options.moments.first);
       for (const auto& [name, expected] : values) {
         if (!name.starts_with("wte.weight.")) continue;
         std::vector<float> found(expected.size());

@@ -11,6 +11,7 @@
 #include "l2l/errors.h"
 #include "optimizers/kernels.h"
 #include "optimizers/rounding.h"
+#include "tests/support/moment_errors.h"
 
 namespace l2l::optimizers {
 namespace {
@@ -147,7 +148,7 @@ TEST(Formats, ErrorsStayWithinTheirBounds) {
   for (int i = 0; i < 2; ++i) {
     for (std::size_t k = 0; k < values.size(); ++k) {
       ASSERT_LT(std::abs(static_cast<double>(bf16.after[i][k]) - bf16.before[i][k]),
-                error_bound(MomentFormat::bf16) * bf16.before[i][k]);
+                ::l2l::testing::error_bound(MomentFormat::bf16) * bf16.before[i][k]);
     }
   }
   const Rounded int8 = decay_once(parse_moment_formats("int8"), values);

@@ -9,7 +9,7 @@ void OpView::require_dtype(DType dtype, std::initializer_list<std::size_t> posit
     const compiler::Value& value = operand(position);
     if (value.dtype == dtype) continue;
     throw BadInput(std::string(compiler::name_of(kind)) + ": value '" + value.name + "' is " +
-                   std::string(name_of(value.dtype)) + ", the host kernel needs " + std::string(name_of(dtype)));
+                   std::string(name_of(value.dtype)) + ", its kernel needs " + std::string(name_of(dtype)));
   }
 }
 

@@ -20,7 +20,7 @@ class PanelProduct {
   }
 
   const Plan& at(std::int64_t chunk, std::int64_t part) const {
-    const std::size_t widths = sizes(tokens_).size();
+    const std::size_t widths = has_rest(tokens_) ? 2 : 1;
     return plans_[(is_rest(rows_, chunk) ? widths : 0) + (is_rest(tokens_, part) ? 1 : 0)];
   }
 
@@ -36,12 +36,13 @@ class PanelProduct {
   }
 
  private:
+  static bool has_rest(const Partition& partition) { return partition.total % partition.size != 0; }
   static bool is_rest(const Partition& partition, std::int64_t block) {
     return partition.end(block) - partition.begin(block) < partition.size;
   }
   static std::vector<std::int64_t> sizes(const Partition& partition) {
     std::vector<std::int64_t> result = {partition.size};
-    if (partition.total % partition.size != 0) result.push_back(partition.total % partition.size);
+    if (has_rest(partition)) result.push_back(partition.total % partition.size);
     return result;
   }
 
