@@ -45,11 +45,18 @@ Learn learn_of(const std::string& name) {
                  ": name files of one kind in one list");
 }
 
-// What l2l-tokenize wrote beside raw ids (docs/formats.md). Null: nothing.
-nlohmann::json about_shard(const fs::path& file) {
+// What l2l-tokenize wrote beside raw ids (docs/formats.md). Null: nothing. `is_ids`: the file is known to be one of
+// ids, else what is beside it may be anything.
+nlohmann::json about_shard(const fs::path& file, bool is_ids) {
+  constexpr Bytes kMostBytes = Bytes{4} << 30;  // ends of documents take up to 20 bytes each
   const fs::path about = file.string() + ".json";
   if (!is_there(about)) return nullptr;
-  nlohmann::json json = parse_json(InputFile(about).text());
+  const InputFile input(about);
+  if (input.bytes() > kMostBytes) throw BadInput(about.string() + ": is too long for a description of token ids");
+  nlohmann::json json = parse_json(input.text());
+  if (json.is_discarded() && is_ids) {
+    throw CorruptFile(about.string(), "all of it", "is no JSON in UTF-8; tokenize again, or remove this file");
+  }
   return json.is_object() ? json : nlohmann::json(nullptr);
 }
 
@@ -63,7 +70,7 @@ std::optional<TokenFormat> raw_format(const std::string& format, const fs::path&
   if (format == "tokens") return TokenFormat::tokens;
   if (format == "tokens32") return TokenFormat::tokens32;
   if (format != "auto") return std::nullopt;
-  const nlohmann::json about = about_shard(file);
+  const nlohmann::json about = about_shard(file, file.extension() == ".bin");
   if (text_of(about, "tokenizer_hash").empty()) return std::nullopt;
   if (text_of(about, "dtype") == "uint16") return TokenFormat::tokens;
   return text_of(about, "dtype") == "uint32" ? std::optional(TokenFormat::tokens32) : std::nullopt;
@@ -105,19 +112,29 @@ void add_ends(const DataFile& file, const nlohmann::json& list, std::uint64_t be
   }
 }
 
+// Of a file that was cut off, or written again without what is beside it.
+void check_count(const fs::path& file, const nlohmann::json& about, std::uint64_t tokens) {
+  const auto count = about.find("tokens");
+  if (text_of(about, "tokenizer_hash").empty() || count == about.end() || *count == tokens) return;
+  throw CorruptFile(file.string() + ".json", "tokens",
+                    "is " + json_text(*count) + ", but " + file.string() + " has " + std::to_string(tokens) +
+                        " tokens; tokenize again, or remove " + file.string() + ".json");
+}
+
 // Checks what l2l-tokenize wrote beside raw ids, and takes the ends of documents where all files have them.
 void read_about(DataFiles& data, const std::string& tokenizer) {
   std::string ours;  // found for the first file that says which tokenizer is its own
   std::uint64_t begin = 0;
   bool all = true;
   for (const DataFile& file : data.files) {
-    const nlohmann::json about = about_shard(file.path);
+    const nlohmann::json about = about_shard(file.path, /*is_ids=*/true);
     check_width(file.path, text_of(about, "dtype"), data.format);
     const std::string hash = text_of(about, "tokenizer_hash");
     if (!hash.empty() && ours.empty()) ours = hash_of_tokenizer(tokenizer);
     warn_of_other_tokenizer(file.path, hash, ours, tokenizer);
     const auto list = about.find("document_ends");
     const std::uint64_t tokens = file.bytes / token_bytes(data.format);
+    check_count(file.path, about, tokens);
     all = all && list != about.end() && list->is_array();
     if (all) add_ends(file, *list, begin, tokens, data.document_ends);
     begin += tokens;

@@ -18,6 +18,10 @@ namespace {
 
 constexpr Bytes kMostText = Bytes{4} << 30;    // of a document that is a file, or a part of one
 constexpr Bytes kMostLine = Bytes{256} << 20;  // of JSON Lines and tables
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+// A row with a label is one, also without a text.
+bool is_nothing(const TextDocument& document) { return document.text.empty() && document.label == kNoLabel; }
 
 // What a file calls something, for a message: not long, in UTF-8, without control characters.
 std::string shown(std::string_view name) {
@@ -115,6 +119,7 @@ class Lines : public DocumentReader {
   // The next line; false at the end.
   bool read_line(std::string& line) {
     if (!stream_.read_line(line, kMostLine)) return false;
+    if (lines_ == 0 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     line_ = ++lines_;
     return true;
   }
@@ -203,7 +208,7 @@ class JsonLines final : public Lines {
       } while (line.find_first_not_of(" \t\r") == std::string::npos);
       document = {};
       take(line, document);
-    } while (document.text.empty());
+    } while (is_nothing(document));
     return true;
   }
 
@@ -371,7 +376,7 @@ class Table final : public Lines {
         document.text = row[places_[0]];
       }
       if (label_place_) document.label = label_of(row[*label_place_], settings_.label);
-    } while (document.text.empty());
+    } while (is_nothing(document));
     return true;
   }
 
@@ -389,7 +394,6 @@ class Table final : public Lines {
     } else if (!read_row(names)) {
       return false;
     }
-    if (names[0].starts_with("\xef\xbb\xbf")) names[0].erase(0, 3);
     fields_ = names.size();
     std::vector<std::string> wanted = settings_.columns;
     if (wanted.empty()) wanted = {fields_ == 1 ? names[0] : "text"};

@@ -58,7 +58,7 @@ struct TextDocument {
 class DocumentReader {
  public:
   virtual ~DocumentReader() = default;
-  // The next document that is not empty; false at the end.
+  // The next document that has a text or a label; false at the end.
   virtual bool next(TextDocument& document) = 0;
   // Where the last one began, for messages: "FILE: line 12".
   virtual std::string where() const = 0;

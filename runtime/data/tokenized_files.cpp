@@ -36,7 +36,7 @@ std::string rate_of(Bytes bytes, Clock::time_point begin) {
 
 // What the ids depend on besides texts and the tokenizer's own file.
 std::string describe(const TextSettings& settings) {
-  std::string text = "8 " + std::to_string(static_cast<int>(settings.kind)) + " " +
+  std::string text = "9 " + std::to_string(static_cast<int>(settings.kind)) + " " +
                      std::to_string(static_cast<int>(settings.learn)) + " " + settings.chat_template + " " +
                      std::to_string(settings.token_types) + " " + std::to_string(static_cast<int>(settings.head)) +
                      " " + std::to_string(settings.labels) + " " + settings.task + " " +
@@ -87,13 +87,18 @@ class Output {
   }
 
   void add(const EncodedDocument& document) {
-    if (document.ids.empty()) return;
+    if (document.ids.empty()) {
+      left_out_ += document.label != kNoLabel ? 1 : 0;
+      return;
+    }
     wide_ ? write<std::uint32_t>(document) : write<std::uint16_t>(document);
     tokens_ += document.ids.size();
     ends_.write(std::as_bytes(std::span(&tokens_, 1)));
     labels_.write(std::as_bytes(std::span(document.tags)));
     if (document.label != kNoLabel) labels_.write(std::as_bytes(std::span(&document.label, 1)));
   }
+
+  std::uint64_t left_out() const { return left_out_; }  // labelled documents without tokens
 
   std::uint64_t finish() {
     ids_.finish();
@@ -131,7 +136,7 @@ class Output {
   const fs::path path_;
   OutputFile ids_, ends_, labels_;
   const bool wide_, flagged_;
-  std::uint64_t tokens_ = 0;
+  std::uint64_t tokens_ = 0, left_out_ = 0;
 };
 
 class Cache {
@@ -235,6 +240,10 @@ class Cache {
     }
     encode();
     const std::uint64_t tokens = output.finish();
+    if (output.left_out() > 0) {
+      log(LogLevel::warning, name + ": " + std::to_string(output.left_out()) +
+                                 " rows have a label, but no token of a text, and are left out");
+    }
     log(LogLevel::info, std::to_string(tokens) + " tokens of " + settings_.tokenizer.string() + ", " +
                             rate_of(all, begin) + ", kept in " + folder_.string());
   }

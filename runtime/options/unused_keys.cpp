@@ -25,6 +25,8 @@ std::vector<Dependence> dependences(const ResolvedOptions& options) {
       {rope != "yarn", "model.rope_beta_fast", "model.rope_scaling"},
       {rope != "yarn", "model.rope_beta_slow", "model.rope_scaling"},
       {rope != "yarn", "model.rope_truncate", "model.rope_scaling"},
+      {rope != "yarn", "model.rope_attention_factor", "model.rope_scaling"},
+      {rope != "llama3" && rope != "yarn", "model.rope_original_positions", "model.rope_scaling"},
       {optimizer.clip == "none", "optimizer.max_norm", "optimizer.clip"},
       {!sgd, "optimizer.momentum", "optimizer.name"},
       {sgd, "optimizer.betas", "optimizer.name"},

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstdlib>
 #include <ctime>
 
 #include "core/choice_target.h"
+#include "core/log.h"
 #include "runtime/data/document_encoder.h"
 #include "runtime/data/find_sources.h"
+#include "runtime/data/tokenized_files.h"
 #include "tests/runtime/test_data.h"
 #include "tests/support/instrumented.h"
 #include "tests/support/refusal.h"
@@ -74,6 +77,8 @@ TEST(TextDocuments, Tables) {
   // Line breaks in quotes are the text's own.
   EXPECT_EQ(texts(data, "id,text\r\n1,\"a\r\n\r\nb\nc\"\r\n2,d\r\n", csv), (Texts{"a\r\n\r\nb\nc", "d"}));
   EXPECT_EQ(texts(data, "\xef\xbb\xbfsentence\tlabel\nit's \"fine\"\t1\n", tsv), (Texts{"it's \"fine\""}));
+  EXPECT_EQ(texts(data, "\xef\xbb\xbf\"id\",\"text\"\n1,a\n", csv), (Texts{"a"}));
+  EXPECT_EQ(texts(data, "\xef\xbb\xbf{\"text\": \"a\"}\n", {.kind = TextKind::jsonl}), (Texts{"a"}));
   EXPECT_SAYS(bad_input([&] { texts(data, "text,id,text\na,1,b\n", csv); }),
               "line 1: two columns are named \"text\"; rename one of them");
   EXPECT_EQ(texts(data, "id,text,id\n1,a,2\n", csv), (Texts{"a"}));  // neither is read
@@ -95,6 +100,14 @@ TEST(TextDocuments, ClassesOfRows) {
 {"text": "y", "class": "0"})");
   EXPECT_EQ(read(data, "source", jsonl)[0].label, 2);
   EXPECT_EQ(read(data, "source", jsonl)[1].label, 0);
+  // A row without a text has a class all the same.
+  data.write("source", R"({"text": "", "class": 1}
+{"text": "y", "class": 0})");
+  ASSERT_EQ(read(data, "source", jsonl).size(), 2u);
+  EXPECT_EQ(read(data, "source", jsonl)[0].label, 1);
+  data.write("source", "class\tb\ta\n1\t\t\n\n");
+  ASSERT_EQ(read(data, "source", tsv).size(), 1u);
+  EXPECT_EQ(read(data, "source", tsv)[0].label, 1);
   data.write("source", "class\tb\ta\n1\tsecond\tfirst\n");
   const TextDocument pair = read(data, "source", tsv)[0];
   EXPECT_EQ(pair.label, 1);
@@ -411,6 +424,40 @@ TEST(DocumentEncoder, TimeIsProportionalToAConversation) {
   const std::clock_t begin = std::clock();
   encoder.encode(std::span(&document, 1), failed);
   EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 5.0);
+}
+
+// A row without a text is one where the tokenizer puts tokens around texts.
+TEST(TokenizedFiles, RowsWithoutATokenAreCounted) {
+  const Data data;
+  ::setenv("XDG_CACHE_HOME", data.path("cache").c_str(), 1);
+  data.write("rows.jsonl", R"({"text": "", "class": 1}
+{"text": "ab", "class": 0}
+{"text": "", "class": 1})");
+  data.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nab\n");
+  TextSettings settings{.kind = TextKind::jsonl,
+                        .tokenizer = "bytes",
+                        .head = models::HeadKind::classification,
+                        .label = "class",
+                        .labels = 2};
+  const auto ends = [&](std::string& said) {
+    set_log_sink([&](LogLevel level, std::string_view message) {
+      if (level == LogLevel::warning) said += message;
+    });
+    const DataFiles files = tokenized("data.train", find_files({data.path("rows.jsonl")}, "data.train"), settings);
+    set_log_sink({});
+    EXPECT_EQ(files.labels.size(), files.document_ends.size());
+    return files.document_ends;
+  };
+  using Ends = std::vector<std::uint64_t>;
+  std::string bytes, words;
+  EXPECT_EQ(ends(bytes), Ends{2});
+  EXPECT_EQ(bytes, data.path("rows.jsonl") + ": 2 rows have a label, but no token of a text, and are left out");
+  settings.tokenizer = data.path("vocab.txt");
+  if (bad_input([&] { EXPECT_EQ(ends(words), (Ends{2, 5, 7})); }).find("no tokenizers") < 1000) {
+    GTEST_SKIP() << "no tokenizers";
+  }
+  EXPECT_EQ(words, "");
+  ::unsetenv("XDG_CACHE_HOME");
 }
 
 // Ids and token types of the pair (a b, c), as Hugging Face's tokenizers gives them.

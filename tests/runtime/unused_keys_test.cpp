@@ -48,9 +48,10 @@ TEST_F(UnusedKeys, AreNamedWithWhatMakesThemSo) {
   EXPECT_EQ(of({"model.architecture=llama", "model.rope_factor=4"}),
             Lines{"model.rope_factor = 4.0 has no effect with model.rope_scaling = \"none\""});
   EXPECT_EQ(of({"model.rope_factor=4", "model.rope_low_frequency=2", "model.rope_high_frequency=8",
-                "model.rope_beta_fast=16", "model.rope_beta_slow=2", "model.rope_truncate=false"})
+                "model.rope_beta_fast=16", "model.rope_beta_slow=2", "model.rope_truncate=false",
+                "model.rope_attention_factor=2", "model.rope_original_positions=64"})
                 .size(),
-            6u);
+            8u);
   EXPECT_EQ(of({"data.buckets=2"}), Lines{"data.buckets = 2 has no effect with data.samples = \"stream\""});
 }
 

@@ -122,6 +122,9 @@ BAD = {
     "shards of two widths": ("a.npy", npy("{'descr': '<u2', 'fortran_order': False, 'shape': (100,), }"),
                              {"b.npy": npy("{'descr': '<u4', 'fortran_order': False, 'shape': (50,), }")}, "", "of another kind"),
     "documents of a shard beyond its end": ("a.ids", bytes(200), {"a.ids.json": b'{"document_ends": [50, 200]}'}, 'format = "tokens"', "document_ends"),
+    "a description of a shard that is cut off": ("a.bin", bytes(200), {"a.bin.json": b'{"dtype": "uint16"'}, "", "a.bin.json: all of it: is no JSON"),
+    "a shard that is cut off": ("a.ids", bytes(200), {"a.ids.json": b'{"dtype": "uint16", "tokenizer_hash": "1", "tokens": 101}'}, 'format = "tokens"',
+                                "a.ids.json: tokens: is 101, but"),
     "packing what has no documents": ("a.ids", bytes(200), {}, 'format = "tokens"\nsamples = "packed"', "has no documents"),
     "a source without files": ("a.txt", b"text", {}, "[[data.source]]\nweight = 2.0", "data.train and [[data.source]] are both set"),
     "a kind that is not built": ("a.txt", b"text", {}, 'format = "parquet"', "data.format"),
@@ -190,6 +193,7 @@ class Data(unittest.TestCase):
             "g.bin": llm_c(),
             "h.npy": npy("{'descr': '<u2', 'fortran_order': False, 'shape': (10, 10), }"),
         }
+        (self.work / "a.txt.json").write_text("no JSON, and nothing of ours")
         for file, content in kinds.items():
             (self.work / file).write_bytes(content)
             for samples in ("stream", "packed", "padded"):
