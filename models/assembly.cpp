@@ -152,6 +152,10 @@ Model Assembly::finish() && {
   shape_.head_kind == HeadKind::custom ? add_custom_layers() : add_family_layers();
   model_.find_lowest_trained();
   if (shape_.reserve) exchange_blocks(model_, *shape_.reserve);
+  const auto is_causal = [](const compiler::Op& op) { return op.attributes.causal; };
+  for (const LayerType& type : model_.types) {  // a program's own layers may be others than the family's
+    model_.causal = model_.causal && std::ranges::all_of(type.forward.ops, is_causal);
+  }
   return std::move(model_);
 }
 
@@ -298,8 +302,12 @@ int Assembly::block_type(std::size_t kind, const std::vector<LayerPart>& parts) 
   }
   Graph backward;  // none where texts are continued
   if (shape_.cache == 0) {
-    backward = rebuilds(shape_) && blocks_.kinds[kind].reversible ? compiler::differentiate_reversible(forward)
-                                                                  : compiler::differentiate(forward);
+    if (rebuilds(shape_) && blocks_.kinds[kind].reversible) {
+      backward = compiler::differentiate_reversible(forward);
+    } else {
+      forward = compiler::with_keepable_results(std::move(forward));
+      backward = compiler::differentiate(forward);
+    }
   }
   const int type = add(LayerType{std::move(forward), std::move(backward), {}});
   block_types_.emplace_back(kind, type);

@@ -145,8 +145,9 @@ std::string name_of(TensorSpec::Element element) {
 }
 
 Bytes bytes_of(const LayerEnds& ends) {
+  const std::vector<Bytes> places = places_of(ends);
   Bytes bytes = 0;
-  for (const LayerTensor& tensor : ends) bytes = next_place(bytes) + tensor.bytes();
+  for (std::size_t i = 0; i < ends.size(); ++i) bytes = std::max(bytes, places[i] + ends[i].bytes());
   return bytes;
 }
 

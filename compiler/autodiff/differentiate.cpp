@@ -12,6 +12,20 @@ std::vector<ValueId> read_by_backward(const Graph& forward) {
   return backward.values_read();
 }
 
+Graph with_keepable_results(Graph forward) {
+  for (const ValueId id : read_by_backward(forward)) {
+    const Op* const maker = forward.producer(id);
+    if (forward.value(id).region != Region::output || maker == nullptr || !is_costly(maker->kind)) continue;
+    const auto copy = static_cast<ValueId>(forward.values.size());
+    forward.values.push_back(forward.value(id));
+    Value& kept = forward.values[static_cast<std::size_t>(id)];
+    kept.region = Region::scratch;
+    kept.offset = 0;
+    forward.ops.push_back({OpKind::reshape, {id}, {copy}, {}});
+  }
+  return forward;
+}
+
 Visits differentiate(const Graph& forward, const std::vector<ValueId>& saved) {
   forward.validate();
   Backward backward(forward);

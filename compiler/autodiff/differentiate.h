@@ -18,6 +18,10 @@ struct Visits {
 // or recomputed in the backward pass.
 std::vector<ValueId> read_by_backward(const Graph& forward);
 
+// The same graph, but for results of the layer that its backward pass reads, too, and that are costly to make again:
+// they become copies of values in scratch, which can be kept. Throws BadInput when the graph has no derivative.
+Graph with_keepable_results(Graph forward);
+
 // The forward and backward graphs of a layer, by reverse-mode differentiation.
 //
 // The forward graph writes `saved`, which are results of its ops, to Region::saved in that order. The backward graph

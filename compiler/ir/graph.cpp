@@ -15,6 +15,11 @@ std::string_view name_of(Region region) {
   return region < Region::count ? kNames[static_cast<std::size_t>(region)] : "?";
 }
 
+bool is_costly(OpKind kind) {
+  return kind == OpKind::reduce_scatter_rows || kind == OpKind::matmul || kind == OpKind::attention ||
+         kind == OpKind::attention_probabilities || kind == OpKind::attention_mix || kind == OpKind::depthwise;
+}
+
 std::string_view name_of(OpKind kind) {
   static constexpr std::string_view kNames[] = {
 #define L2L_OP(kind) #kind,

@@ -56,6 +56,8 @@ enum class OpKind : std::uint8_t {
   count
 };
 std::string_view name_of(OpKind kind);
+// Whether it is better not to run again: sums over devices, and what works more than in proportion to its operands.
+bool is_costly(OpKind kind);
 
 using ValueId = std::int32_t;
 

@@ -95,7 +95,7 @@ void derive_dropout(const Attributes& attributes, Sizes& sizes) {
   require_shard(attributes, sizes);
   require(attributes.probability >= 0 && attributes.probability < 1,
           "dropout probability " + std::to_string(attributes.probability) + " must be in [0, 1)");
-  require(attributes.rng_op < kRngOps, "more than 255 random ops in one layer");
+  require(attributes.probability == 0 || attributes.rng_op < kRngOps, "more than 255 random ops in one layer");
 }
 
 void derive_add_norm(const Attributes& attributes, Sizes& sizes) {

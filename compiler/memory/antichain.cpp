@@ -15,11 +15,16 @@ namespace {
 // topological order: of two such tensors, no entry of begin is larger for i, and one is smaller, as i is alive.
 class Successors {
  public:
-  Successors(const Problem& problem, const std::vector<Index>& tensors)
+  Successors(const Problem& problem, const std::vector<Index>& tensors, const std::function<bool()>& stop)
       : count_(tensors.size()), words_((count_ + ClockTable::kWidth - 1) / 64 + 1), rows_(count_ * words_, 0) {
+    constexpr std::size_t kRowsPerQuestion = 16;
     const ClockTable table(problem, tensors);
     ClockTable::Mask mask;
     for (std::size_t i = 0; i < count_; ++i) {
+      if (stop && i % kRowsPerQuestion == 0 && stop()) {
+        whole_ = false;
+        return;
+      }
       for (std::size_t chunk = i / ClockTable::kWidth; chunk * ClockTable::kWidth < count_; ++chunk) {
         table.after(i, chunk, mask);
         const std::size_t base = chunk * ClockTable::kWidth, width = std::min(ClockTable::kWidth, count_ - base);
@@ -29,6 +34,9 @@ class Successors {
       }
     }
   }
+
+  // Whether stop() was never true.
+  bool whole() const { return whole_; }
 
   // Calls visit(j) for the j that cover i: those after i with none between (the transitive reduction).
   template <typename Visit>
@@ -51,6 +59,7 @@ class Successors {
 
   std::size_t count_, words_;
   std::vector<std::uint64_t> rows_, left_;
+  bool whole_ = true;
 };
 
 }  // namespace
@@ -64,7 +73,8 @@ std::optional<std::vector<Index>> heaviest_antichain(const Problem& problem, con
   const auto takes = [](std::size_t i) { return static_cast<Flow::Node>(2 * i + 1); };
   constexpr Flow::Amount kInfinite = ~Flow::Amount{0} / 2;
   Flow flow(2 * tensors.size() + 2);
-  Successors successors(problem, tensors);
+  Successors successors(problem, tensors, stop);
+  if (!successors.whole()) return std::nullopt;
   std::size_t covers = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     flow.add_edge(source, gives(i), weights[tensors[i]]);

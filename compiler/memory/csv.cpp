@@ -33,7 +33,6 @@ class Reader {
     while (next_line()) {
       if (!line_.empty()) read_tensor();
     }
-    if (stream_.bad()) throw BadInput(name_ + ": cannot be read to its end");
     problem_.streams = std::max<std::size_t>(1, problem_.streams);
     check(problem_, [this](Index t) { return name_ + ":" + std::to_string(line_of_[t]) + ": "; });
     return std::move(problem_);
@@ -48,7 +47,9 @@ class Reader {
     ++number_;
     stream_.getline(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
     auto length = static_cast<std::size_t>(stream_.gcount());
+    if (stream_.bad()) throw BadInput(name_ + ": cannot be read to its end");
     if (stream_.eof()) {
+      if (length > 0 && buffer_[length - 1] == '\r') --length;
       line_ = std::string_view(buffer_.data(), length);
       return length > 0;
     }

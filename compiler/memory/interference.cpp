@@ -36,16 +36,30 @@ struct Sweep {
   }
 };
 
-InterferenceGraph graph_of_intervals(const Problem& problem, const std::vector<Index>& tensors) {
+// Makes room for `count` neighbours. Memory that is touched for the first time takes long: 0.3 s per 500 MB. Returns
+// whether stop() was true.
+bool make_room(std::size_t count, const std::function<bool()>& stop, std::vector<Index>& others) {
+  constexpr std::size_t kPerQuestion = 4 << 20;
+  others.reserve(count);
+  while (others.size() < count) {
+    if (stop && stop()) return true;
+    others.resize(std::min(count, others.size() + kPerQuestion));
+  }
+  return false;
+}
+
+std::optional<InterferenceGraph> graph_of_intervals(const Problem& problem, const std::vector<Index>& tensors,
+                                                    const std::function<bool()>& stop) {
   const Sweep sweep(problem, tensors);
   InterferenceGraph graph;
   graph.starts.reserve(tensors.size() + 1);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     graph.starts.push_back(graph.starts.back() + sweep.earlier[i] + sweep.last[i] - i);
   }
-  graph.others.resize(graph.starts.back());
+  if (make_room(graph.starts.back(), stop, graph.others)) return std::nullopt;
   std::vector<std::size_t> next(graph.starts.begin(), graph.starts.end() - 1);
   for (std::size_t i = 0; i < tensors.size(); ++i) {  // every earlier neighbour has been entered for i by now
+    if (stop && i % kRowsPerQuestion == 0 && stop()) return std::nullopt;
     for (std::size_t j = i + 1; j <= sweep.last[i]; ++j) {
       graph.others[next[i]++] = static_cast<Index>(j);
       graph.others[next[j]++] = static_cast<Index>(i);
@@ -69,18 +83,6 @@ bool each_interference(const ClockTable& table, const std::function<bool()>& sto
         if (after[k] == 0) visit(i, base + k);
       }
     }
-  }
-  return false;
-}
-
-// Makes room for `count` neighbours. Memory that is touched for the first time takes long: 0.3 s per 500 MB. Returns
-// whether stop() was true.
-bool make_room(std::size_t count, const std::function<bool()>& stop, std::vector<Index>& others) {
-  constexpr std::size_t kPerQuestion = 4 << 20;
-  others.reserve(count);
-  while (others.size() < count) {
-    if (stop && stop()) return true;
-    others.resize(std::min(count, others.size() + kPerQuestion));
   }
   return false;
 }
@@ -111,7 +113,7 @@ std::optional<InterferenceGraph> graph_of_clocks(const Problem& problem, const s
 std::optional<InterferenceGraph> interference_graph(const Problem& problem, const std::vector<Index>& tensors,
                                                     const std::function<bool()>& stop) {
   if (problem.streams > 1) return graph_of_clocks(problem, tensors, stop);
-  return graph_of_intervals(problem, tensors);
+  return graph_of_intervals(problem, tensors, stop);
 }
 
 std::uint64_t count_interferences(const Problem& problem, const std::vector<Index>& tensors,

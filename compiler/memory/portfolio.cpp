@@ -76,8 +76,10 @@ class Portfolio {
       if (blocks.connected() && blocks.steps() <= kFewSteps) run_greedy(blocks, further_greedy());
     }
     if (options_.solver != Solver::local && !done()) {
-      if (!blocks.connected() && can_search_exactly(blocks) && !too_many(blocks.problem(), {}))
-        connected.emplace(blocks.problem());
+      if (!blocks.connected() && can_search_exactly(blocks) && !too_many(blocks.problem(), {})) {
+        connected.emplace(blocks.problem(), /*connected=*/true, [this] { return late(); });
+        if (!connected->connected()) connected.reset();
+      }
       if (connected || blocks.connected())
         exact = exact_search(connected ? *connected : blocks, limits(blocks, "exact search"));
     }

@@ -15,12 +15,6 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"full", "none", "selective", "min_cut"};
 
-// Ops that must not run again: sums over devices, and those whose work grows faster than their operands.
-bool is_costly(OpKind kind) {
-  return kind == OpKind::reduce_scatter_rows || kind == OpKind::matmul || kind == OpKind::attention ||
-         kind == OpKind::attention_probabilities || kind == OpKind::attention_mix || kind == OpKind::depthwise;
-}
-
 bool may_be_kept(const Value& value) { return value.region == Region::scratch; }
 
 // Of rows that were gathered from other devices, the device's own, to be gathered again: a share of the bytes

@@ -11,7 +11,7 @@ namespace l2l::compiler::remat {
 
 enum class Policy : std::uint8_t {
   full,       // keep nothing: recompute all that the backward pass reads
-  none,       // keep all that it reads: recompute nothing
+  none,       // keep all that it reads, but for results of the layer that cheap ops make again
   selective,  // keep all but core attention, where that is separate ops (Korthikanti et al. 2022, section 5)
   min_cut,    // keep the fewest bytes from which the rest is recomputed without matrix products (He and Yu 2023)
 };

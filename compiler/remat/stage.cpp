@@ -164,17 +164,17 @@ std::vector<StagedProgram> stage(const StageProblem& problem) {
   programs.push_back({problem.graph, time, problem.scratch_of(problem.graph), "in order"});
   const Bytes most = trace.run({})->peak;
   for (std::size_t score = 0; score < dtr::score_names().size(); ++score) {
-    std::size_t last_ops = problem.graph.ops.size();
+    Graph last = problem.graph;
     for (std::size_t i = kBudgets; i-- > 1;) {
       const dtr::Options options{
           .budget = most * i / kBudgets, .heuristic = static_cast<dtr::Score>(score), .shortcuts = {}};
       std::optional<Trace::Result> result = trace.run(options);
       if (!result) break;
-      if (result->graph.ops.size() == last_ops) continue;
-      last_ops = result->graph.ops.size();
-      const Bytes scratch = problem.scratch_of(result->graph);
-      programs.push_back({std::move(result->graph), result->time, scratch,
-                          dtr::score_names()[score] + ", " + format_bytes(options.budget)});
+      if (result->graph == last) continue;
+      last = std::move(result->graph);
+      const Bytes scratch = problem.scratch_of(last);
+      programs.push_back(
+          {last, result->time, scratch, dtr::score_names()[score] + ", " + format_bytes(options.budget)});
     }
   }
   return pareto_front(std::move(programs));
