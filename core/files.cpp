@@ -105,6 +105,14 @@ void refuse_special(const std::filesystem::path& path) {
 
 bool is_git_lfs_pointer(std::string_view text) { return text.starts_with("version https://git-lfs.github.com/spec/"); }
 
+std::filesystem::path absolute_path(const std::filesystem::path& path) {
+  if (path.empty()) throw BadInput("a name of a file or folder is empty");
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  if (error) throw BadInput(path.string() + ": cannot be found from the working directory: " + error.message());
+  return absolute;
+}
+
 OutputFile::OutputFile(const std::filesystem::path& path) : path_(path), descriptor_(file_system().create(path)) {
   if (descriptor_ < 0) fail(path_, "cannot be created");
 }
@@ -217,7 +225,7 @@ void make_folder(const std::filesystem::path& folder) {
   if (file_system().make_folder(folder) != 0) fail(folder, "cannot be created");
 }
 
-void move_folder(const std::filesystem::path& from, const std::filesystem::path& to) {
+void move_path(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (file_system().rename(from, to) != 0) fail(from, "cannot be renamed to " + to.string());
 }
 

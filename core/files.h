@@ -69,6 +69,9 @@ bool is_git_lfs_pointer(std::string_view text);
 inline constexpr const char* kGitLfsPointer =
     "is a pointer of Git LFS, not the file itself: run git lfs pull where it was cloned";
 
+// The name from the root. Throws BadInput where it is empty, or the working directory has been removed.
+std::filesystem::path absolute_path(const std::filesystem::path& path);
+
 // The functions below throw Error naming the paths and the reason.
 bool is_there(const std::filesystem::path& path);                                     // throws when it cannot be known
 bool is_folder(const std::filesystem::path& path);                                    // likewise
@@ -79,8 +82,8 @@ void sync_folder(const std::filesystem::path& folder);  // waits until its entri
 // behind its parents, also when it throws.
 void make_folders(const std::filesystem::path& folder, std::vector<std::filesystem::path>* made = nullptr);
 void make_folder(const std::filesystem::path& folder);  // one; on the disk after sync_folder(its parent)
-void move_folder(const std::filesystem::path& from, const std::filesystem::path& to);  // likewise
-void remove_folder(const std::filesystem::path& folder);  // and its contents; need not exist
+void move_path(const std::filesystem::path& from, const std::filesystem::path& to);  // a file or a folder; likewise
+void remove_folder(const std::filesystem::path& folder);                             // and its contents; need not exist
 // A new file with the bytes of another, on the disk when this returns. Throws as InputFile and OutputFile do.
 void copy_bytes(const std::filesystem::path& from, const std::filesystem::path& to);
 // A further name of a file; where the file system has none, a copy whose data are on the disk. The name is there after

@@ -40,6 +40,17 @@ int Trace::add_track(std::string name) {
   return static_cast<int>(tracks_.size()) - 1;
 }
 
+std::string_view Trace::keep_locked(std::string_view name) {
+  auto kept = names_.find(name);
+  if (kept == names_.end()) kept = names_.emplace(name).first;
+  return *kept;
+}
+
+std::string_view Trace::keep(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  return keep_locked(name);
+}
+
 void Trace::record(int track, std::string_view name, Clock::time_point begin, Clock::time_point end, int layer,
                    int microbatch) {
   const std::lock_guard lock(mutex_);
@@ -47,7 +58,8 @@ void Trace::record(int track, std::string_view name, Clock::time_point begin, Cl
     ++dropped_;
     return;
   }
-  spans_.push_back({name, nanoseconds(begin - start_), nanoseconds(end - start_), track, layer, microbatch});
+  spans_.push_back(
+      {keep_locked(name), nanoseconds(begin - start_), nanoseconds(end - start_), track, layer, microbatch});
 }
 
 std::vector<Trace::Span> Trace::spans() const {

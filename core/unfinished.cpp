@@ -16,7 +16,8 @@ std::optional<pid_t> writer_of(const std::filesystem::path& path) {
   pid_t process = 0;
   const char* const end = name.data() + name.size();
   const auto [past, error] = std::from_chars(name.data() + place + kUnfinished.size(), end, process);
-  return error == std::errc() && past == end && process > 0 ? std::optional(process) : std::nullopt;
+  const bool ends = past == end || (*past == '-' && past + 1 != end);
+  return error == std::errc() && ends && process > 0 ? std::optional(process) : std::nullopt;
 }
 
 bool runs_elsewhere(pid_t process) { return process != getpid() && (kill(process, 0) == 0 || errno == EPERM); }

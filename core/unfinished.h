@@ -1,5 +1,6 @@
-// Names of files and folders under which a process writes what another name gets when it is whole: NAME.tmp-PROCESS.
-// What a killed process has left is known by them.
+// Names of files and folders under which a process writes what another name gets when it is whole: NAME.tmp-PROCESS, or
+// NAME.tmp-PROCESS-TOKEN where others may write the same at the same time. What a killed process has left is known by
+// them.
 #pragma once
 
 #include <sys/types.h>

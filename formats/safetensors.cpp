@@ -4,6 +4,7 @@
 #include <bit>
 #include <numeric>
 
+#include "core/hash.h"
 #include "formats/safetensors_header.h"
 #include "l2l/errors.h"
 
@@ -75,6 +76,19 @@ void SafetensorsFile::read(const TensorEntry& tensor, std::int64_t first, std::s
     throw CorruptFile(path().string(), "tensor " + show_name(tensor.name), "has dtype " + tensor.dtype + ", not F32");
   }
   read_raw(tensor, first, std::as_writable_bytes(destination));
+}
+
+std::uint64_t SafetensorsFile::hash_of_samples(const TensorEntry& tensor) const {
+  constexpr Bytes kSamples = 16, kSample = 4 * kKiB;
+  const Bytes bytes = tensor.end - tensor.begin;
+  if (bytes <= kSamples * kSample) return hash(tensor);
+  Hash64 all;
+  for (Bytes i = 0; i < kSamples; ++i) {
+    const Bytes place = (bytes - kSample) / (kSamples - 1) * i;
+    const std::uint64_t one = file_.hash(data_start_ + tensor.begin + place, kSample);
+    all.update(std::as_bytes(std::span(&one, 1)));
+  }
+  return all.value();
 }
 
 void SafetensorsFile::read_raw(const TensorEntry& tensor, std::int64_t first, std::span<std::byte> destination) const {

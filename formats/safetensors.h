@@ -44,6 +44,8 @@ class SafetensorsFile {
   std::uint64_t hash(const TensorEntry& tensor) const {
     return file_.hash(data_start_ + tensor.begin, tensor.end - tensor.begin);
   }
+  // Of some of them, from all parts of the tensor, at most 64 KiB.
+  std::uint64_t hash_of_samples(const TensorEntry& tensor) const;
   // XXH64 of everything before the tensors.
   std::uint64_t header_hash() const { return file_.hash(0, data_start_); }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cmath>
 #include <initializer_list>
@@ -20,6 +21,11 @@ namespace l2l {
 // What a value of LayerBuilder stands for: a value of the graph, a matrix, in the shape that the layer sees. Several
 // may stand for one.
 struct LayerBuilder::Implementation {
+  static std::uint32_t new_number() {
+    static std::atomic<std::uint32_t> last{0};
+    return ++last;
+  }
+
   compiler::GraphBuilder& graph;
   models::LayerWeights& weights;
   const models::TransformerShape& shape;
@@ -34,11 +40,12 @@ struct LayerBuilder::Implementation {
   std::map<compiler::ValueId, std::vector<compiler::ValueId>> groups = {};                // parts of matrices
   std::map<std::pair<compiler::ValueId, std::int64_t>, compiler::ValueId> reshaped = {};  // by columns
   std::map<compiler::ValueId, compiler::ValueId> streams_read = {};
+  std::uint32_t number = new_number();  // Value::graph of all of them
 
   Value add(compiler::ValueId id, models::LayerTensor tensor) {
     tensors.push_back(tensor);
     ids.push_back(id);
-    return {static_cast<std::int32_t>(ids.size() - 1)};
+    return {static_cast<std::int32_t>(ids.size() - 1), number};
   }
   // Of the graph's own shape and dtype.
   Value add(compiler::ValueId id) { return add(id, {graph.value(id).shape, graph.value(id).dtype}); }
@@ -78,8 +85,10 @@ struct LayerBuilder::Implementation {
     }
   }
   std::size_t index(Value value) const {
-    if (value.id >= 0 && static_cast<std::size_t>(value.id) < ids.size()) return static_cast<std::size_t>(value.id);
-    throw BadInput("a value is used that this graph has not made");
+    const bool known = value.id >= 0 && static_cast<std::size_t>(value.id) < ids.size();
+    if (known && value.graph == number) return static_cast<std::size_t>(value.id);
+    throw BadInput(std::string("a value is used that this graph has not made") +
+                   (value.id < 0 ? "" : ": it is of another layer's, and comes here as an input alone"));
   }
   compiler::ValueId at(Value value) const { return ids[index(value)]; }
   const models::LayerTensor& tensor(Value value) const { return tensors[index(value)]; }

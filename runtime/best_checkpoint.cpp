@@ -52,7 +52,7 @@ void replace(const fs::path& file, const std::string& text) {
   OutputFile output(fresh);
   output.write(text);
   output.finish();
-  move_folder(fresh, file);
+  move_path(fresh, file);
 }
 
 // Moves the best checkpoint of an earlier run out of the way.
@@ -60,7 +60,7 @@ void set_aside(const fs::path& directory) {
   if (!is_there(directory / kBest)) return;
   for (int i = 1;; ++i) {
     const fs::path aside = directory / ("earlier-best-" + std::to_string(i));
-    if (!is_there(aside)) return move_folder(directory / kBest, aside);
+    if (!is_there(aside)) return move_path(directory / kBest, aside);
   }
 }
 
@@ -72,7 +72,7 @@ void recover(const fs::path& directory) {
     const bool old = name.starts_with(kOld);
     if (!old && !name.starts_with(kFresh)) continue;
     if (old && !is_there(directory / kBest)) {
-      move_folder(path, directory / kBest);
+      move_path(path, directory / kBest);
       continue;
     }
     sync_folder(directory);  // what has replaced it may not be on the disk yet
@@ -177,8 +177,8 @@ void BestCheckpoint::keep(const fs::path& folder) const {
   make_folder(fresh);
   for (const fs::path& file : list_folder(folder)) link_or_copy(file, fresh / file.filename());
   sync_folder(fresh);
-  if (is_there(place)) move_folder(place, old);
-  move_folder(fresh, place);
+  if (is_there(place)) move_path(place, old);
+  move_path(fresh, place);
   sync_folder(directory_);
   remove_folder(old);
 }

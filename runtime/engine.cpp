@@ -21,7 +21,16 @@ Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights, R
   if (ranks_.several()) {
     peers_.emplace(ranks_.split());
     state_peers_.emplace(ranks_.split());  // before there is a pulse, which waiting for other ranks would hold up
-    state_peers_->watch(&failure_);
+    // All ranks find the same gradient that is not finite, and finish a checkpoint of the steps before it.
+    state_ends_ = failure_.on_failure([this] {
+      try {
+        failure_.rethrow();
+      } catch (const NumericError&) {
+      } catch (...) {
+        state_failure_.fail(std::current_exception());
+      }
+    });
+    state_peers_->watch(&state_failure_);
     const std::chrono::seconds timeout(plan.options.distributed.timeout);
     courier_ = std::make_unique<transfer::Courier>(*store_, *peers_, failure_, timeout, trace);
   }

@@ -86,7 +86,9 @@ class Engine {
   Ranks& ranks_;
   std::unique_ptr<eps::ParameterStore> store_;
   const int exceptions_ = std::uncaught_exceptions();
-  std::optional<collectives::Collectives> peers_;        // of the courier
+  std::optional<collectives::Collectives> peers_;  // of the courier
+  Failure state_failure_;                          // of these: failure_, but for what leaves the state whole
+  Failure::Registration state_ends_;
   std::optional<collectives::Collectives> state_peers_;  // of whoever reads the state of all ranks
   std::unique_ptr<transfer::Courier> courier_;
   std::vector<std::unique_ptr<transfer::GroupGradients>> groups_;  // of devices over which layers are split

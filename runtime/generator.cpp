@@ -5,6 +5,7 @@
 
 #include "core/error_place.h"
 #include "core/philox.h"
+#include "models/architecture.h"
 #include "runtime/sampling.h"
 
 namespace l2l::runtime {
@@ -139,8 +140,10 @@ void check_continues(const RunPlan& plan) {
                    "\" does not predict tokens and cannot continue a text");
   }
   if (plan.model.causal) return;
-  throw BadInput("model.architecture = \"" + plan.options.model.architecture +
-                 "\" sees both sides of a token and cannot continue a text");
+  const bool encoder = models::architecture_of(plan.options.model.architecture).encoder;
+  throw BadInput((encoder ? "model.architecture = \"" + plan.options.model.architecture + "\""
+                          : "model.blocks has attention that is not causal: the model") +
+                 " sees both sides of a token and cannot continue a text");
 }
 
 std::vector<std::vector<std::int32_t>> generate(Engine& engine, const RunPlan& plan, std::uint64_t step,

@@ -8,6 +8,8 @@
 #include "core/log.h"
 #include "core/process_limits.h"
 #include "l2l/errors.h"
+#include "models/architecture.h"
+#include "runtime/options/architecture_defaults.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/unused_keys.h"
 #include "runtime/plan/fixed_decisions.h"
@@ -193,12 +195,27 @@ void check_targets(const RunParts& parts) {
       throw BadInput("lora.targets: \"" + target + "\" names no linear layer of the blocks; their matrices are" +
                      names);
     }
-    if (model.labels > 0 && !model.causal && (target == "dense" || target == "all-linear")) {
+    const bool encoder = models::architecture_of(parts.options.model.architecture).encoder;
+    if (model.labels > 0 && encoder && (target == "dense" || target == "all-linear")) {
       throw BadInput("lora.targets: \"" + target +
                      "\" names the head's layers, too, which are trained as a whole; name those of the blocks, such as "
                      "\"attention.output.dense\"");
     }
   }
+}
+
+// Rows of padding are behind a sample in time, but nothing else tells them from its own where samples are not packed.
+void check_padding(const RunParts& parts, const Options& given) {
+  const models::Model& model = parts.model;
+  const bool encoder = models::architecture_of(parts.options.model.architecture).encoder;
+  if (model.causal || encoder || model.packed || model.head_kind == models::HeadKind::custom) return;
+  const bool own = parts.options.data.train_source || parts.options.data.validation_source;
+  const SampleKind kind = sample_kind(parts.options);
+  if (kind == SampleKind::stream && (!own || is_set(given, "data.samples"))) return;
+  throw BadInput("data.samples = \"" + parts.options.data.samples +
+                     "\": a layer of model.blocks has attention that is not causal, and would see the padding behind "
+                     "short samples; set it to \"packed\", or, where no sample is short, to \"stream\"",
+                 of_key("data.samples"));
 }
 
 // Of what is possible and hardly meant.
@@ -223,6 +240,7 @@ RunPlan plan_run(const Options& options, Devices devices, MeasuringSession* sess
   load_programs(parts);
   check_names(parts.model, parts.options.optimizer.train, "optimizer.train");
   check_targets(parts);
+  check_padding(parts, options);
   for (const ParameterGroup& group : parts.options.optimizer.group) {
     check_names(parts.model, group.parameters, "optimizer.group");
   }

@@ -1,5 +1,6 @@
 #include "runtime/run_loop.h"
 
+#include <array>
 #include <cstdio>
 
 #include "core/failure.h"
@@ -64,6 +65,16 @@ RunResult RunLoop::run() {
 }
 
 void RunLoop::begin() {
+  const std::vector<double> steps = ranks_.gather(std::array{static_cast<double>(steps_)});
+  ranks_.together([&] {
+    for (std::size_t rank = 1; rank < steps.size(); ++rank) {
+      if (steps[rank] == steps[0]) continue;
+      throw BadInput("rank " + std::to_string(rank) + " is to run until step " +
+                     std::to_string(static_cast<std::int64_t>(steps[rank])) + ", rank 0 until step " +
+                     std::to_string(static_cast<std::int64_t>(steps[0])) +
+                     ": all processes must be given the same --steps");
+    }
+  });
   const bool writes = ranks_.rank() == 0;
   if (!options_.run.tensorboard.empty() && writes) events_.emplace(options_.run.tensorboard);
   if (saves_) trainer_.claim_checkpoint_directory();
@@ -209,6 +220,7 @@ bool RunLoop::owes_validation() const {
 bool RunLoop::is_validated() const { return validated_ == std::pair(trainer_.completed_steps(), state_.edits); }
 
 void RunLoop::validate() {
+  if (ranks_.any(requests_.stop)) return;
   tell([&](RunObserver& observer) { observer.validating(trainer_.completed_steps()); });
   const std::optional<Evaluation> evaluation = trainer_.evaluate([this] { return requests_.stop.load(); });
   last_validation_ = Clock::now();

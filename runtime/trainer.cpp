@@ -8,6 +8,7 @@
 #include "core/allocator_roles.h"
 #include "core/error_place.h"
 #include "core/files.h"
+#include "core/hash.h"
 #include "core/host_memory.h"
 #include "core/process_limits.h"
 #include "eps/checkpoint/manifest.h"
@@ -118,6 +119,14 @@ void Trainer::Implementation::check_ranks(runtime::Ranks& others) {
     const std::string name = std::string(key.section) + "." + std::string(key.name);
     own += name + " = " + runtime::value_of(options, name) + "\n";
   }
+  // What no key says: of a program's own layers, and of what a machine's devices make of the gradients.
+  for (const GroupSpec& group : plan.model.layout.groups) {
+    for (const ParameterSpec& each : group.parameters) {
+      own += "parameter " + each.name + " = " + each.shape.to_string() + "\n";
+    }
+  }
+  own += "gradients between ranks = " + std::to_string(plan.store.sent_gradients()) + " in " +
+         std::string(name_of(plan.store.sent_type())) + "\n";
   if (plan.store.shards_wires()) own += "layers whose weights stay on the device =" + staying_layers(plan) + "\n";
   const std::vector<std::string> all = others.gather(own);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
@@ -229,18 +238,38 @@ models::HubWeights Trainer::Implementation::open_weights() const {
           plan.options.new_head, plan.options.lora.adapter, /*saves=*/plan.options.data.has_training()};
 }
 
+void Trainer::Implementation::check_same_weights(const models::HubWeights* weights) {
+  if (!ranks.several()) return;
+  std::string own = "random weights";
+  if (weights != nullptr) own = "weights of hash " + to_hex(weights->fingerprint());
+  if (base_hash != 0) own += ", a model.base of hash " + to_hex(base_hash);
+  const std::vector<std::string> all = ranks.gather(own);
+  ranks.together([&] {
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank] == all[0]) continue;
+      throw BadInput("rank " + std::to_string(rank) + " begins with " + all[rank] + ", but rank 0 with " + all[0] +
+                         ": all processes must be given the same model.pretrained, model.base and lora.adapter",
+                     of_key("model.pretrained"));
+    }
+  });
+}
+
 std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const LoadProgress& loading) {
-  if (plan.options.weights.empty()) return std::make_unique<runtime::Engine>(plan, trace.get(), nullptr, &ranks);
-  if (eps::has_manifest(plan.options.weights)) eps::verify_weights(plan.options.weights);
-  models::HubWeights weights = open_weights();
-  if (plan.options.new_classes) weights.leave_out_classes();
-  if (!plan.options.model.base.empty()) {
-    base_hash = weights.hash();
-    runtime::tell_rounded(plan, weights);
-  }
-  if (plan.options.run.allow_nonfinite) weights.allow_nonfinite();
-  if (loading) weights.on_progress([&](Bytes done) { loading(done, weights.bytes()); });
-  return std::make_unique<runtime::Engine>(plan, trace.get(), &weights, &ranks);
+  std::unique_ptr<models::HubWeights> weights;
+  ranks.together([&] {
+    if (plan.options.weights.empty()) return;
+    if (eps::has_manifest(plan.options.weights)) eps::verify_weights(plan.options.weights);
+    weights.reset(new models::HubWeights(open_weights()));
+    if (plan.options.new_classes) weights->leave_out_classes();
+    if (!plan.options.model.base.empty()) {
+      base_hash = weights->hash();
+      runtime::tell_rounded(plan, *weights);
+    }
+    if (plan.options.run.allow_nonfinite) weights->allow_nonfinite();
+    if (loading) weights->on_progress([&](Bytes done) { loading(done, weights->bytes()); });
+  });
+  check_same_weights(weights.get());
+  return std::make_unique<runtime::Engine>(plan, trace.get(), weights.get(), &ranks);
 }
 
 void Trainer::Implementation::fill_training() {
@@ -283,10 +312,20 @@ std::string Trainer::Implementation::how_to_go_on() const {
 }
 
 // Of the next step.
-double Trainer::Implementation::learning_rate() const {
+double Trainer::Implementation::learning_rate() {
   const ScheduleOptions& options = plan.options.schedule;
   if (!options.rate) return schedule.at(step);
   const double rate = options.rate(static_cast<std::int64_t>(step));
+  const std::vector<double> rates = ranks.gather(std::span(&rate, 1));
+  ranks.together([&] {
+    for (std::size_t rank = 1; rank < rates.size(); ++rank) {
+      if (rates[rank] == rates[0] || std::isnan(rates[rank])) continue;
+      throw BadInput("schedule.rate: gives " + std::to_string(rates[rank]) + " for step " + std::to_string(step) +
+                         " on rank " + std::to_string(rank) + ", but " + std::to_string(rates[0]) +
+                         " on rank 0: it must be the same function of the step on all",
+                     of_key("schedule.rate"));
+    }
+  });
   if (std::isfinite(rate) && rate >= 0) return rate;
   throw BadInput("schedule.rate: gives " + std::to_string(rate) + " for step " + std::to_string(step) +
                      "; a learning rate is 0 or more",

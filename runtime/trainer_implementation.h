@@ -71,12 +71,14 @@ struct Trainer::Implementation {
     return static_cast<std::uint64_t>(plan.options.batch.micro_batch * plan.options.batch.micro_batches);
   }
   models::HubWeights open_weights() const;
+  // Throws BadInput, on all ranks alike, where one of them begins with others. Null: with random ones.
+  void check_same_weights(const models::HubWeights* weights);
   std::unique_ptr<runtime::Engine> make_engine(const LoadProgress& loading);
   void fill_training();
   std::optional<Evaluation> evaluate(const runtime::Samples& samples, const std::function<bool()>& stop);
   // Trainer::logits(), or with `hidden` hidden_states().
   void predict_sequence(std::span<const std::int32_t> tokens, bool hidden, const runtime::TakeValues& take);
-  double learning_rate() const;
+  double learning_rate();
   StepReport run_step();
   void check_room(eps::DirectoryUse use) const;
   void check_seen_by_all(eps::DirectoryUse use);
@@ -109,6 +111,7 @@ struct Trainer::Implementation {
   std::unique_ptr<runtime::Engine> engine;
   std::optional<eps::StateGather> gather;            // of whoever saves, or between saves reads the state
   bool claimed = false;                              // the checkpoint directory
+  bool seen_by_all = false;                          // one checkpoint directory by all ranks
   std::optional<eps::RunLock> lock;                  // of that, from the first claim on; of rank 0
   std::optional<eps::CheckpointWriter> checkpoints;  // made with the engine, as is the next
   StepPrediction prediction;                         // of a training step, from earlier measurements

@@ -20,7 +20,7 @@ namespace l2l {
 
 namespace {
 
-// All ranks load what rank 0 has found.
+// All ranks load what rank 0 has found, each by its own name of the directory.
 std::vector<std::filesystem::path> found_by_first(runtime::Ranks& ranks, const std::filesystem::path& directory) {
   std::vector<std::filesystem::path> folders;
   ranks.together([&] {
@@ -28,10 +28,12 @@ std::vector<std::filesystem::path> found_by_first(runtime::Ranks& ranks, const s
   });
   if (!ranks.several()) return folders;
   std::string found;
-  for (const std::filesystem::path& folder : folders) found += folder.string() + "\n";
+  for (const std::filesystem::path& folder : folders) {
+    found += (folder == directory ? "" : folder.filename().string()) + "\n";
+  }
   std::istringstream lines(ranks.from_first(found));
   folders.clear();
-  for (std::string line; std::getline(lines, line);) folders.emplace_back(line);
+  for (std::string line; std::getline(lines, line);) folders.push_back(line.empty() ? directory : directory / line);
   return folders;
 }
 
@@ -43,6 +45,15 @@ std::string name_in(runtime::Ranks& ranks, const std::filesystem::path& director
   const std::filesystem::path place = std::filesystem::canonical(checkpoint, ignored);
   const bool inside = std::filesystem::equivalent(place.parent_path(), directory, ignored);
   return ranks.from_first(inside ? place.filename().string() : "");
+}
+
+// What each rank reads there.
+void require_same(const std::vector<std::string>& manifests, const std::filesystem::path& folder) {
+  for (std::size_t rank = 1; rank < manifests.size(); ++rank) {
+    if (manifests[rank] == manifests[0]) continue;
+    throw BadInput(folder.string() + ": rank " + std::to_string(rank) + " has another checkpoint there than rank 0",
+                   of_file(folder.string()));
+  }
 }
 
 }  // namespace
@@ -101,6 +112,7 @@ void Trainer::Implementation::check_seen_by_all(eps::DirectoryUse use) {
   ranks.together([&] {
     if (refusal) std::rethrow_exception(refusal);
   });
+  seen_by_all = true;
 }
 
 std::int64_t Trainer::check_resume(const std::filesystem::path& directory,
@@ -142,26 +154,30 @@ std::filesystem::path Trainer::Implementation::resume(const std::filesystem::pat
   for (const std::filesystem::path& folder : folders) {
     const auto check = [&] {
       changes = runtime::check_resumable(plan, folder, data_hash, allowed);
-      return std::string();
+      return ranks.several() ? InputFile(folder / eps::kManifestName).text() : std::string();
     };
     try {
       take_kernels(folder);
       if (ranks.several()) {
-        running();
-        gather->together(check);
+        prepared_store();
+        const std::vector<std::string> manifests = gather->together(check);
+        ranks.together([&] { require_same(manifests, folder); });
       } else {
         check();
       }
       eps::ParameterStore& store = prepared_store();
+      const std::string name = name_in(ranks, plan.options.checkpoint.directory, folder);
+      const eps::CheckpointCopies copies =
+          seen_by_all && !name.empty() ? eps::CheckpointCopies::one : eps::CheckpointCopies::each;
       const auto load = [&] {
         const RoleScope staging(MemoryRole::staging);
-        return eps::load_checkpoint(folder, store, plan.options.run.allow_nonfinite, gather ? &*gather : nullptr);
+        return eps::load_checkpoint(folder, store, plan.options.run.allow_nonfinite, gather ? &*gather : nullptr,
+                                    copies);
       };
       restore(load());
       if (plan.options.lora.rank == 0) companions_from = folder;
       tell(changes);
       if (writes() && plan.options.data.has_training()) runtime::warn_of_lost_steps(directory, folder, step);
-      const std::string name = name_in(ranks, plan.options.checkpoint.directory, folder);
       if (!name.empty()) {
         // One that is kept as the best may be replaced: the run then has to save what it goes on from.
         const bool stays = name == eps::folder_name(step);
@@ -222,6 +238,7 @@ void Trainer::prune_checkpoints(const std::filesystem::path& newest) {
 
 void Trainer::start_save() {
   Implementation& self = *implementation_;
+  self.check_no_observer("start_save");
   const CheckpointOptions& checkpoint = self.plan.options.checkpoint;
   if (checkpoint.directory.empty()) {
     throw BadInput("checkpoint.directory: not set; nowhere to save to", of_key("checkpoint.directory"));
@@ -257,6 +274,7 @@ void Trainer::start_save() {
 bool Trainer::saving() const { return implementation_->checkpoints && implementation_->checkpoints->running(); }
 
 std::filesystem::path Trainer::finish_save() {
+  implementation_->check_no_observer("finish_save");
   if (!implementation_->checkpoints) return {};
   const ThreadActivity listed("relay", 0);
   const ActivitySpan span(Doing::rests, "the wait for a checkpoint");

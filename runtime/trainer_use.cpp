@@ -1,6 +1,7 @@
 // Trainer: validation, predictions, and texts that are continued.
 #include <exception>
 
+#include "core/activity.h"
 #include "core/error_place.h"
 #include "core/scoped_flag.h"
 #include "runtime/data/source_samples.h"
@@ -83,14 +84,17 @@ void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
     Workers alone("predict", 1);
     std::uint64_t next = 0;  // to hand out
     for (std::uint64_t first = 0; first < samples.windows(); first += self.samples_per_step()) {
-      const Watchdog::Watch watch(self.watchdog.get());
-      prepared.fill([](int) { return 1; },
-                    [&](int i, const SampleView& sample) {
-                      samples.validation_window(first + static_cast<std::uint64_t>(i), sample);
-                    },
-                    alone);
-      minibatch.take(prepared);
-      static_cast<void>(self.running().evaluate(self.step));
+      {
+        const Watchdog::Watch watch(self.watchdog.get());  // not of what the program does with the outputs
+        prepared.fill([](int) { return 1; },
+                      [&](int i, const SampleView& sample) {
+                        const ActivitySpan span(Doing::file, "the reading of a sample");
+                        samples.validation_window(first + static_cast<std::uint64_t>(i), sample);
+                      },
+                      alone);
+        minibatch.take(prepared);
+        static_cast<void>(self.running().evaluate(self.step));
+      }
       const ScopedFlag scope(self.handing_out);
       minibatch.for_each_output([&](std::span<const float> values, auto) {
         if (next < samples.windows()) take(next, values);

@@ -163,12 +163,29 @@ void check_chosen(const TrainArguments& arguments) {
   if (arguments.dry_run) throw BadInput("--dry-run is for a run with a CONFIG");
 }
 
+// For a run that is in `config`, and has its own copy of the rows.
+void check_same_run(const TrainArguments& arguments, const fs::path& config, const fs::path& rows, Warnings& warnings) {
+  std::error_code error;
+  const fs::path begun_from = load_options(config).model.pretrained;
+  if (fs::weakly_canonical(arguments.pretrained, error) != fs::weakly_canonical(begun_from, error)) {
+    throw BadInput("--pretrained " + arguments.pretrained + ": the run in " + arguments.output + " began from " +
+                   begun_from.string() + "; name a new folder by --output, or the model that it began from");
+  }
+  const fs::file_time_type changed = fs::last_write_time(arguments.data, error);
+  if (!error && changed > fs::last_write_time(rows, error)) {
+    warnings.add(LogLevel::warning, arguments.data + ": has changed since the run in " + arguments.output +
+                                        " was prepared, which goes on with the rows it had; to train on the new " +
+                                        "ones, name a new folder by --output");
+  }
+}
+
 // The command that chose a run and began it, given once more with --resume-if-any, goes on by the config that it chose.
-void take_chosen_config(TrainArguments& arguments) {
-  const fs::path output = arguments.output, config = output / "config.toml";
+void take_chosen_config(TrainArguments& arguments, Warnings& warnings) {
+  const fs::path output = arguments.output, config = output / "config.toml", rows = output / "data/train.jsonl";
   std::error_code ignored;
   if (!arguments.config.config.empty() || !arguments.resume_if_any) return;
-  if (!fs::exists(config, ignored) || !fs::exists(output / "data/train.jsonl", ignored)) return;
+  if (!fs::exists(config, ignored) || !fs::exists(rows, ignored)) return;
+  check_same_run(arguments, config, rows, warnings);
   if (!arguments.quiet) {
     print_message("goes on by " + config.string() + ", as chosen before; --pretrained and --data are not read again");
   }
@@ -205,7 +222,7 @@ int train(TrainArguments arguments, Outcome& outcome) {
   Session session{.signals = {}, .warnings = {}, .outcome = outcome};
   while (arguments.output.size() > 1 && arguments.output.ends_with('/')) arguments.output.pop_back();
   check_chosen(arguments);
-  take_chosen_config(arguments);
+  take_chosen_config(arguments, session.warnings);
   if (!arguments.allow_change.empty() && arguments.resume.empty() && !arguments.resume_if_any) {
     throw BadInput("--allow-change requires --resume or --resume-if-any");
   }

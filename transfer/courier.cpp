@@ -12,8 +12,8 @@ namespace {
 
 // How long a thread sleeps that waits for what only asking can tell.
 constexpr std::chrono::microseconds kBetweenQuestions{20};
-constexpr std::chrono::milliseconds kWithoutExchanges{500};
-constexpr std::chrono::seconds kPulse{1};
+constexpr std::chrono::milliseconds kWithoutExchanges{100};
+constexpr std::chrono::milliseconds kPulse{250};  // a fraction of the shortest distributed.timeout
 
 // Exchanges of one kind of one group follow each other, as do visits of a layer; all others may overtake each other.
 int channel_of(eps::ExchangeKind kind, std::size_t group) {
@@ -40,8 +40,8 @@ struct Courier::UnderWay {
   std::unique_ptr<collectives::Exchange> exchange;
 };
 
-// Says every second to the next rank that this one is alive, and listens to the one before, in a ring. Time in which
-// this rank itself was stopped is no silence of the other.
+// Says four times a second to the next rank that this one is alive, and listens to the one before, in a ring. Time in
+// which this rank itself was stopped is no silence of the other.
 class Courier::Pulse {
  public:
   Pulse(collectives::Collectives& ranks, int channel, std::chrono::seconds timeout)

@@ -93,12 +93,15 @@ std::uint64_t newest_step(const std::filesystem::path& directory);
 // was changed since it was written.
 void verify_weights(const std::filesystem::path& folder);
 
+// What several ranks read: one copy, of which each may verify a part for all, or each its own.
+enum class CheckpointCopies : std::uint8_t { one, each };
+
 // Validates every file against manifest and layout first, then restores the store. Throws CorruptFile naming file,
 // tensor and reason, unless it is allowed also where a weight is not finite; the store is then unchanged, or, where a
 // file can no longer be read once it was validated, in part that of the checkpoint. Any number of ranks may have saved
-// it. With `gather` all of several ranks call it, each verifies a part of the bytes, and all throw CorruptFile where one
-// does.
+// it. With `gather` all of several ranks call it, each verifies the bytes, or of one copy a part of them, and all throw
+// CorruptFile where one does.
 SavedRun load_checkpoint(const std::filesystem::path& folder, ParameterStore& store, bool allow_nonfinite = false,
-                         StateGather* gather = nullptr);
+                         StateGather* gather = nullptr, CheckpointCopies copies = CheckpointCopies::one);
 
 }  // namespace l2l::eps

@@ -65,7 +65,7 @@ void discard(const std::filesystem::path& folder) {
     std::optional<FileLock> lock = lock_to_remove(folder);
     if (!lock) return;
     const std::filesystem::path hidden = temporary_name(folder);
-    move_folder(folder, hidden);
+    move_path(folder, hidden);
     lock.reset();  // of a file that is open, NFS keeps something in its folder
     remove_folder(hidden);
   });
@@ -149,9 +149,9 @@ std::filesystem::path publish(const std::filesystem::path& directory, const std:
     }
     const std::optional<FileLock> lock = lock_to_remove(target);
     if (!lock) refuse_to_replace(target);
-    move_folder(target, old);
+    move_path(target, old);
   }
-  move_folder(temporary, target);
+  move_path(temporary, target);
   sync_folder(directory);
   if (is_there(old)) discard(old);
   return target;
@@ -203,7 +203,7 @@ std::filesystem::path set_aside(const std::filesystem::path& directory, std::int
   }
   make_folder(aside);
   sync_folder(directory);  // or a rename could outlive the folder that it leads to
-  for (const CheckpointFolder& folder : folders) move_folder(folder.path, aside / folder.path.filename());
+  for (const CheckpointFolder& folder : folders) move_path(folder.path, aside / folder.path.filename());
   sync_folder(aside);
   sync_folder(directory);
   return aside;

@@ -302,7 +302,7 @@ void verify_weights(const std::filesystem::path& folder) {
 }
 
 SavedRun load_checkpoint(const std::filesystem::path& folder, ParameterStore& store, bool allow_nonfinite,
-                         StateGather* gather) {
+                         StateGather* gather, CheckpointCopies copies) {
   // What one rank cannot read, all refuse.
   const auto on_all = [&](const auto& body) {
     if (gather == nullptr) return body();
@@ -312,7 +312,8 @@ SavedRun load_checkpoint(const std::filesystem::path& folder, ParameterStore& st
     });
   };
   std::optional<SoundCheckpoint> sound;
-  on_all([&] { sound.emplace(folder, store, allow_nonfinite, gather == nullptr ? Rank{} : gather->place()); });
+  const bool shares = gather != nullptr && copies == CheckpointCopies::one;
+  on_all([&] { sound.emplace(folder, store, allow_nonfinite, shares ? gather->place() : Rank{}); });
   on_all([&] {
     if (!fault_point("checkpoint.drop_master")) Restorer(sound->model, store).restore(kModelParts);
     if (fault_point("checkpoint.drop_moments")) return;

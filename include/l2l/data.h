@@ -64,7 +64,8 @@ class L2L_API SampleSource {
   // Writes a sample, the same one whenever it is asked for, so that a resumed run needs no state. Returns its rows, at
   // least one; those behind them become padding. Of a custom model returns what the sample counts for in the sum by
   // which the minibatch's loss is divided, at least 1, most often that. What it throws ends the run: an Error of the
-  // library as it is, anything else nested (std::rethrow_if_nested) in an Error that names the sample.
+  // library as it is, anything else nested (std::rethrow_if_nested) in an Error that names the sample. A call that
+  // sleeps for ten minutes is a hang (set_hang_handler(), l2l/errors.h).
   virtual std::int64_t read(const SamplePosition& position, const SampleView& sample) const = 0;
 };
 

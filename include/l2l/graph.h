@@ -23,9 +23,11 @@
 namespace l2l {
 
 // A value of the graph that is being built: a tensor of two to eight dimensions, or a parameter. Dimension 0 is the
-// sample; in a family's model values are [rows, columns], of which each row is a token.
+// sample; in a family's model values are [rows, columns], of which each row is a token. It belongs to one call of one
+// layer's function: what a later layer is to read goes through the layers between, as their inputs and results.
 struct Value {
   std::int32_t id = -1;
+  std::uint32_t graph = 0;  // which it belongs to
 };
 
 // A tensor that each sample brings (model.inputs, model.targets).
@@ -52,8 +54,10 @@ struct Distribution {
 
 struct AttentionSettings {
   int heads = 1;
-  int kv_heads = 0;    // each shared by heads / kv_heads query heads; 0: as many as heads
-  bool causal = true;  // a row sees itself and those before it in its sequence; else all of them
+  int kv_heads = 0;  // each shared by heads / kv_heads query heads; 0: as many as heads
+  // A row sees itself and those before it in its sequence; else all of them: the model then continues no text, and
+  // data.samples is "packed" where samples are short.
+  bool causal = true;
   int window = 0;      // it sees no row before row - window + 1; 0: no limit; causal alone
   double scale = 0;    // factor of scores; 0: 1 / sqrt(elements of a head)
   double softcap = 0;  // c: scores s become c tanh(s / c); 0: they do not
@@ -235,7 +239,7 @@ struct TargetValues {
 
 // A metric of a custom model's validation, besides the loss, on the host: sums over all samples in their order, each of
 // which is there once whatever it counts for in the loss, and what is made of them. Both functions are pure; what they
-// throw ends the validation.
+// throw ends the validation. One that sleeps for 10 s is a hang (set_hang_handler(), l2l/errors.h).
 struct Metric {
   std::string name;  // as Evaluation::metrics and checkpoint.best call it
   int sums = 1;      // 1 to 2^20

@@ -454,7 +454,8 @@ L2L_API void set_option(Options& options, std::string_view assignment);
 L2L_API void validate_options(const Options& options);
 
 // The options as a config file that load_options() reads back to the same values, with the same working directory and
-// the file in it.
+// the file in it. For options as a Trainer or load_options() has them: every key is written, and is then one that has
+// been set, even where it says what a model directory or a family would say otherwise.
 L2L_API std::string to_toml(const Options& options);
 
 // The options with the names of all files and folders made absolute, from those relative to the working directory: to

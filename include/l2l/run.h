@@ -82,12 +82,14 @@ struct RunResult {
 };
 
 // Is told what happens, in the thread that called Trainer::run(), which goes on when a function returns. They may call
-// request_stop(), request_save(), set_layers(), read_parameter(), write_parameter() and all that is const; step(),
-// run(), resume(), save(), evaluate() and predict() throw Error. What they throw ends the run, and run() throws it.
+// request_stop(), request_save(), set_layers(), read_parameter(), write_parameter(), generate(), generate_all(),
+// logits(), hidden_states(), weights_hash() and all that is const; step(), run(), resume(), save(), start_save(),
+// finish_save(), evaluate() and predict(source) throw Error. What they throw ends the run, and run() throws it.
 //
 // After each step: step(); saving(), where one is due, and saved() when it is done; validating() and validated(). At
-// the end: ending(), saving(), saved(), validating(), validated(). So a list of layers that is set in step() is the one
-// that the checkpoint of that step has, and what validating() sets is validated.
+// the end: ending(), saving(), saved(), validating(), validated(); a validation that request_stop() ends has no
+// validated(). So a list of layers that is set in step() is the one that the checkpoint of that step has, and what
+// validating() sets is validated.
 class L2L_API RunObserver {
  public:
   virtual ~RunObserver();

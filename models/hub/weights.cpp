@@ -1,5 +1,6 @@
 #include "models/hub/weights.h"
 
+#include <map>
 #include <set>
 
 #include "core/error_place.h"
@@ -184,6 +185,17 @@ std::uint64_t HubWeights::hash() const {
       hash.update(std::as_bytes(std::span(tensor.name)));
       hash.update(std::as_bytes(std::span(&of_tensor, 1)));
     }
+  }
+  return hash.value();
+}
+
+std::uint64_t HubWeights::fingerprint() const {
+  Hash64 hash;
+  for (const auto& [name, tensor] : std::map<std::string, ShardedTensor>(tensors_.begin(), tensors_.end())) {
+    const std::uint64_t elements = tensor.file->hash_of_samples(*tensor.entry);
+    hash.update(std::as_bytes(std::span(name)));
+    hash.update(std::as_bytes(std::span(tensor.entry->dtype)));
+    hash.update(std::as_bytes(std::span(&elements, 1)));
   }
   return hash.value();
 }

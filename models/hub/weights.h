@@ -32,6 +32,9 @@ class HubWeights final : public WeightSource {
 
   // XXH64 of all tensors of the directory, which it reads.
   std::uint64_t hash() const;
+  // Tells models apart in a moment: of the names and types of all tensors that parameters have, those of the adapter
+  // among them, and of some of their elements.
+  std::uint64_t fingerprint() const;
   // Whether a parameter's tensor has another type than this one.
   bool has_other_type(const ParameterSpec& parameter, DType type) const;
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include "core/files.h"
@@ -97,7 +98,12 @@ void trim_cache(const fs::path& folder, const std::set<fs::path>& used, Bytes mo
 }
 
 fs::path unfinished(const fs::path& path) {
-  return path.string() + std::string(kUnfinished) + std::to_string(getpid());
+  // Processes of several containers or machines may have one number, and one folder.
+  static thread_local const std::string token = [] {
+    std::random_device device;
+    return to_hex(std::uint64_t{device()} << 32 | device());
+  }();
+  return path.string() + std::string(kUnfinished) + std::to_string(getpid()) + "-" + token;
 }
 
 void remove_unfinished(const fs::path& folder) {

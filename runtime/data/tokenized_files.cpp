@@ -104,13 +104,13 @@ class Output {
     ids_.finish();
     ends_.finish();
     labels_.finish();
-    fs::rename(unfinished(labels_of(path_)), labels_of(path_));
-    fs::rename(unfinished(ends_of(path_)), ends_of(path_));
-    fs::rename(unfinished(path_), path_);
+    move_path(unfinished(labels_of(path_)), labels_of(path_));
+    move_path(unfinished(ends_of(path_)), ends_of(path_));
+    move_path(unfinished(path_), path_);
     OutputFile hashes(unfinished(hashes_of(path_)));
     hashes.write(Output::hashes(path_));
     hashes.finish();
-    fs::rename(unfinished(hashes_of(path_)), hashes_of(path_));
+    move_path(unfinished(hashes_of(path_)), hashes_of(path_));
     return tokens_;
   }
 

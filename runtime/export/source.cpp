@@ -96,7 +96,7 @@ std::unique_ptr<WeightSource> exported_weights(const std::filesystem::path& fold
 }
 
 std::filesystem::path export_place(const std::filesystem::path& target, const char* what) {
-  std::filesystem::path place = std::filesystem::absolute(target).lexically_normal();
+  std::filesystem::path place = absolute_path(target).lexically_normal();
   if (!place.has_filename()) place = place.parent_path();
   if (is_there(place)) throw BadInput(target.string() + ": exists already; name a new " + what);
   return place;
@@ -106,7 +106,7 @@ void make_export(const std::filesystem::path& place, const std::function<void(co
   const std::filesystem::path temporary = unfinished_export(place);
   try {
     write(temporary);
-    move_folder(temporary, place);
+    move_path(temporary, place);
     sync_folder(place.parent_path());
   } catch (...) {
     remove_folder(temporary);

@@ -71,8 +71,8 @@ class Chooser {
   Chooser(const fs::path& pretrained, const fs::path& data, const fs::path& output, const Options& said)
       : said_(said),
         data_(data),
-        pretrained_(fs::absolute(pretrained)),
-        output_(fs::absolute(output)),
+        pretrained_(absolute_path(pretrained)),
+        output_(absolute_path(output)),
         model_(models::read_hub_config(runtime::config_of_model(pretrained_))),
         encoder_(models::architecture_of(model_.architecture).encoder),
         rows_(runtime::survey_rows(data)) {

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/files.h"
 #include "core/log.h"
 #include "runtime/data/path_pattern.h"
 
@@ -78,9 +79,8 @@ void resolve_inputs(Options& options, const fs::path& config) {
 
 Options with_absolute_paths(Options options) {
   const auto make_absolute = [](std::string_view, std::string& name) {
-    if (!name.empty() && !std::filesystem::path(name).is_absolute()) {
-      name = runtime::in_folder(std::filesystem::current_path(), name);
-    }
+    if (name.empty() || std::filesystem::path(name).is_absolute()) return;
+    name = runtime::in_folder(absolute_path("name").parent_path(), name);
   };
   runtime::for_each_input(options, make_absolute);
   runtime::for_each_output(options, make_absolute);

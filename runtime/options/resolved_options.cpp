@@ -4,6 +4,7 @@
 
 #include "core/choice_target.h"
 #include "core/error_place.h"
+#include "core/files.h"
 #include "core/log.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
@@ -195,7 +196,7 @@ LoraOptions resolved_lora(const Options& options) {
 void set_base(ResolvedOptions& options) {
   const bool adapts = options.lora.rank > 0;
   const bool frozen = adapts || !options.optimizer.train.empty();
-  if (frozen && !options.weights.empty()) options.model.base = std::filesystem::absolute(options.weights);
+  if (frozen && !options.weights.empty()) options.model.base = absolute_path(options.weights);
   if (!frozen) options.model.base.clear();
   if (!adapts || !options.weights.empty() || options.model.base.empty()) return;
   require_base(options.model.base);

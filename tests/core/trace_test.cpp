@@ -50,6 +50,19 @@ TEST(Trace, SpansHaveMicrosecondsTracksAndArguments) {
   EXPECT_NEAR(found[1].at("ts").get<double>() - found[0].at("ts").get<double>(), 10.0, 0.0011);
 }
 
+TEST(Trace, NamesMayGoBeforeItIsWritten) {
+  Trace trace(2);
+  const int track = trace.add_track("t");
+  for (std::string name : {"a program of a layer that is gone", "another program, which is gone as well"}) {
+    trace.record(track, name, Clock::now(), Clock::now(), 0, 0);
+    name.assign(name.size(), '#');
+  }
+  const std::vector<json> found = spans(written(trace));
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].at("name"), "a program of a layer that is gone");
+  EXPECT_EQ(found[1].at("name"), "another program, which is gone as well");
+}
+
 TEST(Trace, ASpanMayHaveBegunBeforeTheTrace) {
   const Clock::time_point early = Clock::now() - microseconds(1500);
   Trace trace(1);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -11,6 +12,7 @@
 #include <future>
 #include <limits>
 #include <set>
+#include <thread>
 
 #include "tests/laws/custom_runs.h"
 #include "tests/support/fixture.h"
@@ -365,6 +367,20 @@ TEST(CustomModels, AMetricThatHangsIsReported) {
                                 }}};
   EXPECT_EQ(Trainer(options).evaluate().value().metrics.size(), 1u);
   EXPECT_EQ(status, std::future_status::ready);
+  set_hang_handler({});
+  ::unsetenv("L2L_HANG_SECONDS");
+}
+
+// A function that takes the outputs may take its time, as may a source in this thread.
+TEST(CustomModels, PredictionsWaitForTheProgram) {
+  ::setenv("L2L_HANG_SECONDS", "0.5", 1);
+  std::atomic<bool> reported = false;
+  set_hang_handler([&](const std::string&) { reported = true; });
+  Trainer trainer(custom_options(testing::perceptron()));
+  trainer.predict(*testing::drawn_samples(), [](std::uint64_t sample, auto) {
+    if (sample == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  });
+  EXPECT_FALSE(reported);
   set_hang_handler({});
   ::unsetenv("L2L_HANG_SECONDS");
 }

@@ -359,6 +359,7 @@ class Adapters : public ::testing::TestWithParam<const char*> {
     testing::record_of(trainer, 2);
     trainer.save();
     export_model(whole.checkpoint.directory, base());
+    EXPECT_THROW(export_model(whole.checkpoint.directory, ""), BadInput);
   }
   std::filesystem::path base() const { return run_.folder() / "base"; }
   Options options() const {

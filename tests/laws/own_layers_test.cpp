@@ -389,7 +389,35 @@ TEST_F(OwnLayers, ContinueTextsWithACacheAsWithout) {
     return {graph.linear(graph.linear(inputs[0], a), b)};
   };
   EXPECT_NE(refused(sees_all).find("not causal"), std::string::npos);
+  own.model.blocks = {{0, "odd", sees_all}};
+  EXPECT_NE(testing::refusal([&] { Trainer(own).generate(prompt, greedy); }).find("is not causal: the model sees both"),
+            std::string::npos);
+  const auto ignore = [](std::int64_t, std::int64_t, std::span<const float>) {};
+  EXPECT_NE(testing::refusal([&] { Trainer(own).logits(prompt, ignore); }).find("all of which the model sees at once"),
+            std::string::npos);
+  own.data = {};
+  own.data.train_source = std::make_shared<MemorySource>(std::vector<MemorySource::Sample>(8, {{1, 2, 3}}));
+  EXPECT_NE(testing::refusal([&] { Trainer{own}; }).find("would see the padding behind short samples"),
+            std::string::npos);
+  for (const char* const samples : {"packed", "stream"}) {
+    set_option(own, std::string("data.samples=") + samples);
+    EXPECT_GT(Trainer(own).step().loss, 0) << samples;
+  }
   EXPECT_NE(refused(by_length).find("length of sequences"), std::string::npos);
+}
+
+// The result of attention, which is costly to make again.
+TEST_F(OwnLayers, ResultsThatTheBackwardPassReadsAreKept) {
+  Options own = options();
+  own.model.blocks = {{0, "attention", [](LayerBuilder& graph, Inputs inputs) -> Values {
+                         const Value w = graph.matrix("w", 72, 24, Distribution::normal(0.5));
+                         return {graph.attention(graph.linear_transposed(inputs[0], w), {.heads = 3, .dropout = 0.1})};
+                       }}};
+  const Record expected = record(own);
+  for (const char* const policy : {"none", "selective", "min_cut", "auto"}) {
+    own.recompute.policy = policy;
+    EXPECT_EQ(record(own), expected) << policy;
+  }
 }
 
 TEST_F(OwnLayers, WhatIsDescribedWronglyIsRefused) {
@@ -443,6 +471,11 @@ TEST_F(OwnLayers, WhatIsDescribedWronglyIsRefused) {
           }),
           "parameter v: begins with a scale of -1");
   refused(of([](LayerBuilder&, Value) { return Value{}; }), "layer 5 (odd): a value is used that");
+  const auto first = std::make_shared<Value>();
+  const auto keeps = [=](LayerBuilder& graph, Inputs inputs) -> Values { return {graph.tanh(*first = inputs[0])}; };
+  const auto takes = [=](LayerBuilder& graph, Inputs inputs) -> Values { return {graph.add(inputs[0], *first)}; };
+  refused({{1, "keeps", keeps}, {2, "takes", takes}},
+          "layer 2 (takes): a value is used that this graph has not made: it");
   refused(of([](LayerBuilder& graph, Value x) {
             return graph.linear(x, graph.matrix("w", 24, 25, Distribution::normal(1)));
           }),

@@ -69,6 +69,12 @@ TEST_F(Choose, RowsThatAreThereStay) {
   EXPECT_EQ(std::filesystem::file_size(data_.path("output/data/train.jsonl")), 4);
 }
 
+TEST_F(Choose, EmptyNamesAreRefused) {
+  const std::string model = data_.path("model"), rows = data_.path("rows.jsonl");
+  EXPECT_SAYS(bad_input([&] { choose_run("", rows, data_.path("output"), {}); }), "is empty");
+  EXPECT_SAYS(bad_input([&] { choose_run(model, rows, "", {}); }), "is empty");
+}
+
 // Ten passes.
 TEST_F(Choose, ABatchThatIsSaidMakesTheSteps) {
   EXPECT_EQ(steps({}), ratio_rounded_up(10 * kTraining, 32));

@@ -265,12 +265,19 @@ TEST_F(Run, AnObserverMayNotRunTheTrainer) {
   Told told;
   Trainer trainer(small());
   const std::vector<std::pair<const char*, std::function<void()>>> forbidden = {
-      {"step", [&] { trainer.step(); }},         {"run", [&] { trainer.run(); }},
-      {"save", [&] { trainer.save(); }},         {"resume", [&] { trainer.resume("nowhere"); }},
+      {"step", [&] { trainer.step(); }},
+      {"run", [&] { trainer.run(); }},
+      {"save", [&] { trainer.save(); }},
+      {"resume", [&] { trainer.resume("nowhere"); }},
       {"evaluate", [&] { trainer.evaluate(); }},
+      {"start_save", [&] { trainer.start_save(); }},
+      {"finish_save", [&] { trainer.finish_save(); }},
   };
   told.each = [&](const StepReport& report) {
     for (const auto& [name, call] : forbidden) EXPECT_THROW(call(), Error) << name << " in step " << report.step;
+    EXPECT_EQ(trainer.generate(std::vector{1, 2}, {.tokens = 2}).size(), 2u);  // which it may
+    trainer.logits(std::vector{1, 2}, [](auto, auto, auto) {});
+    EXPECT_NE(trainer.weights_hash(), 0u);
   };
   trainer.run(told);
   EXPECT_EQ(told.steps, 6);

@@ -93,6 +93,17 @@ class OneCommandTest(unittest.TestCase):
         self.assertEqual(hashes[1], hashes[2])
         stopped = self.train(*command[2:], "--set", "run.steps=1000000", "--set", "run.seconds=1")
         self.assertRegex(stopped.stderr, "\nto go on: .*l2l-train out/config.toml --output out --resume-if-any --resume .*/out/checkpoints\n")
+        self.assertNotIn("has changed", done.stderr)
+        self.rows.write_text(self.rows.read_text() + json.dumps({"text": "new", "label": "good"}) + "\n")
+        told = self.train(*command, "--quiet")
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertIn("warning: " + f"{self.rows}: has changed since the run in out was prepared", told.stderr)
+        other = self.path / "other"
+        other.symlink_to(MODEL)
+        self.assertEqual(self.train(*command, model=other).returncode, 0)  # by another name
+        refused = self.train(*command, model=FIXTURES)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn(f"--pretrained {FIXTURES}: the run in out began from {MODEL}; name a new folder by --output", refused.stderr)
         # The folder of another run is nobody's to go on with.
         shutil.rmtree(self.path / "out/data")
         refused = self.train(*command)

@@ -162,6 +162,45 @@ class Checkpoints(rank_runs.RankRuns):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(self.names("theirs/step-00000006")), 2 * 3 + 3)
 
+    def test_a_run_goes_on_where_the_directory_has_another_name_for_each(self):
+        whole, _ = self.run_ranks(2, "--quiet", settings=[directory("whole")])
+        self.run_ranks(2, "--quiet", "--steps", "3", settings=[directory("saved")])
+        (self.path / "elsewhere").mkdir()
+        (self.path / "checkpoints").mkdir()
+        for name in ("run.toml", "text", "checkpoints"):
+            (self.path / "elsewhere" / name).symlink_to(self.path / name)
+        for there in ("", f" --set '{directory('../saved')}'"):  # as the directory of the run, or of another one
+            here = there.replace("../", "")
+            done = self.on_rank(2, 1, f"cd elsewhere; exec {{line}} --resume ../saved{there}", f"exec {{line}} --resume saved{here}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["weights_hash"], whole["weights_hash"])
+            shutil.rmtree(self.path / "saved" / "step-00000006", ignore_errors=True)
+
+    def test_other_weights_or_checkpoints_of_one_are_refused(self):
+        for folder, seed in (("saved", 1), ("other", 2)):
+            self.run_ranks(1, "--quiet", "--steps", "3", settings=[directory(folder), f"run.seed={seed}", "checkpoint.every=1"])
+        begins = "exec {line} --set 'model.pretrained=\"%s\"'"
+        done = self.on_rank(2, 1, begins % f"other/{STEP}", begins % f"saved/{STEP}")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, "rank 1 begins with weights of hash .*, but rank 0 with weights of hash .*must be given the same")
+        resumes = "exec {line} --resume %s"
+        self.run_ranks(1, "--quiet", "--steps", "3", settings=[directory("again"), "device.count=2"])  # has other last bits
+        done = self.on_rank(2, 1, resumes % "again", resumes % "saved")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(f"saved/{STEP}: rank 1 has another checkpoint there than rank 0", done.stderr)
+        # One rank verifies for all only what all see.
+        shutil.copytree(self.path / "saved", self.path / "copy")
+        for name in ("model.safetensors", "optimizer.safetensors"):
+            file = self.path / "copy" / STEP / name
+            sound = file.read_bytes()
+            for place in (len(sound) // 3, len(sound) - 3):
+                file.write_bytes(sound[:place] + bytes([sound[place] ^ 1]) + sound[place + 1:])
+                for rank in (0, 1):
+                    done = self.on_rank(2, rank, resumes % "copy", resumes % "saved", ["--steps", "4"])
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertIn("was changed after it was written (checksum); trying an older checkpoint", done.stderr)
+            file.write_bytes(sound)
+
     def test_a_disk_that_is_full_for_one_ends_all_and_leaves_the_checkpoint_before(self):
         whole, _ = self.run_ranks(3, "--quiet", settings=[directory("whole")])
         settings = [directory("limited"), "checkpoint.every=1", "checkpoint.keep=1000"]

@@ -272,6 +272,18 @@ class Ranks(rank_runs.RankRuns):
             self.assertNotIn("ended by an error", done.stderr)
             self.assertEqual(self.processes(), {})
 
+    def test_a_checkpoint_that_is_being_written_is_finished_when_a_gradient_is_not_finite(self):
+        settings = ["optimizer.learning_rate=1e30", 'checkpoint.directory="saved"', "checkpoint.every=1", "model.vocabulary=20000"]
+        _, messages = self.run_ranks(3, "--quiet", settings=settings, expected=1)
+        self.assertIn("gradient is not finite", messages)
+        self.assertEqual(sorted(path.name for path in (self.path / "saved").iterdir()), [".lock", "step-00000001"])
+        self.assertEqual(self.processes(), {})
+
+    def test_a_rank_that_is_to_make_other_steps_is_refused(self):
+        done = self.on_rank(2, 1, "exec {line} --steps 3")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("all processes must be given the same --steps", done.stderr)
+
     def expect_kills_to_lose_nothing(self, most, settings, same):
         """Kills one of three ranks at random moments, `most` times, until a run of `settings` has ended. `same`: settings of
         no effect on bits, of which each run has one."""
