@@ -21,6 +21,7 @@ using LayerIndex = std::int32_t;  // position in the relay: embedding 0, blocks 
 using GroupIndex = std::int32_t;
 
 constexpr std::uint32_t kFirstBlockId = 16;  // stable ids of groups and layers below it are those of other layers
+constexpr std::uint32_t kFurtherUse = std::uint32_t{1} << 31;  // in the id of a layer's second and later uses in a list
 constexpr std::int64_t kMaxParameterElements = std::int64_t{1} << 34;  // philox() counts blocks of 4 in 32 bits
 
 enum class Initial : std::uint8_t { zeros, ones, normal, uniform };

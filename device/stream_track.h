@@ -25,7 +25,8 @@ class StreamTrack {
   StreamTrack(Trace* trace, const std::string& name) : trace_(trace), id_(trace ? trace->add_track(name) : 0) {}
 
   explicit operator bool() const { return trace_ != nullptr; }
-  // `name` must outlive the trace.
+  // What record() is to be given later, when `name` may be gone.
+  std::string_view keep(std::string_view name) const { return trace_ ? trace_->keep(name) : std::string_view(); }
   void record(std::string_view name, Clock::time_point begin, Clock::time_point end, SpanLabel label) const;
   // The stream was idle from `begin` to the end of a wait. Less than a microsecond is not recorded.
   void record_wait(WaitReason reason, Clock::time_point begin, Clock::time_point end) const;

@@ -17,9 +17,10 @@ const Exchange::Candidate& candidate(const Exchange& exchange, std::uint32_t id)
                  "model.reserve");
 }
 
-// The key of random numbers of a layer's uses: the first has its own, as it has where it is the only one.
+// The key of random numbers of a layer's uses: the first has its own, as it has where it is the only one, and ids of
+// all layers are below kFurtherUse.
 std::uint32_t id_of_use(std::uint32_t id, std::uint32_t use) {
-  constexpr std::uint32_t kFurtherUse = 1u << 31, kStride = 0x9e3779b1u;  // ids of all layers are below 2^31
+  constexpr std::uint32_t kStride = 0x9e3779b1u;
   return use == 0 ? id : kFurtherUse | (id + use * kStride);
 }
 

@@ -34,7 +34,7 @@ void Stopwatch::end(cudaStream_t stream, std::string_view what, SpanLabel label)
   }
   Mark mark;
   mark.label = label;
-  mark.what = what;
+  mark.what = track_.keep(what);
   add(stream, std::move(mark));
 }
 

@@ -44,8 +44,10 @@ void call_own(const CustomOp& op, const LaunchParameters& launch, const Call& ca
   } catch (const Error&) {
     throw;
   } catch (...) {
-    std::throw_with_nested(Error("custom op \"" + op.name + "\" of layer " +
-                                 std::to_string(launch.layer - kFirstBlockId) + ": " + message_of_current_exception()));
+    const std::string layer = (launch.layer & kFurtherUse) != 0
+                                  ? "a layer in a further use"
+                                  : "layer " + std::to_string(launch.layer - kFirstBlockId);
+    std::throw_with_nested(Error("custom op \"" + op.name + "\" of " + layer + ": " + message_of_current_exception()));
   }
 }
 

@@ -51,7 +51,9 @@ struct CustomBackward {
 
 // On a GPU all rows at once, in precision.compute, in device memory. The function enqueues kernels and copies on
 // `stream`, a cudaStream_t, and does nothing else: it neither waits nor allocates, and may be captured into a CUDA
-// graph that runs again for other steps. So what differs between steps lies in device memory, too.
+// graph that runs again for other steps. So what differs between steps lies in device memory, too. It asks
+// cudaGetLastError() after its launches, and throws where one was refused: the library has a CUDA runtime of its own,
+// which knows nothing of them.
 struct CustomOnGpu {
   enum class Element : std::uint8_t { fp32, bf16, fp16 };
   std::int64_t rows = 0, columns = 0, result_columns = 0;
@@ -64,14 +66,15 @@ struct CustomOnGpu {
 };
 
 struct CustomForwardOnGpu : CustomOnGpu {
-  const void *x = nullptr, *parameters = nullptr;
-  void* y = nullptr;
+  const void* x = nullptr;           // [rows, columns]
+  const void* parameters = nullptr;  // parameter_count
+  void* y = nullptr;                 // [rows, result_columns], to be written
 };
 
 struct CustomBackwardOnGpu : CustomOnGpu {
-  const void *dy = nullptr, *x = nullptr, *y = nullptr, *parameters = nullptr;
-  void* dx = nullptr;
-  float* dparameters = nullptr;  // null: frozen, or there are none
+  const void *dy = nullptr, *x = nullptr, *y = nullptr, *parameters = nullptr;  // of the same shapes
+  void* dx = nullptr;                                                           // [rows, columns], to be written
+  float* dparameters = nullptr;  // to be added to, what it holds is of microbatches before; null: frozen, or none
 };
 
 // Constant once it is in use. On the host its functions are called by several threads at once, each with rows of its

@@ -45,6 +45,12 @@ void launch_elementwise_rows(const char* name, const Context& context, std::int6
   }
 }
 
+// Whether operands may be read and written 16 bytes at a time.
+inline bool are_aligned(Operands operands) {
+  return std::all_of(operands.begin(), operands.end(),
+                     [](const std::byte* operand) { return reinterpret_cast<std::uintptr_t>(operand) % 16 == 0; });
+}
+
 // For bodies that need no preparation.
 struct Unprepared {
   __device__ void prepare() {}
@@ -114,7 +120,9 @@ class ElementwiseKernel final : public Kernel {
   void enqueue(Operands operands, std::byte*, const LaunchParameters* parameters, cudaStream_t stream) const override {
     Body body = body_;
     body.bind(operands, parameters);
-    if constexpr (Body::kRows) {
+    if (!are_aligned(operands)) {  // such as what lies behind another value, or a row of it
+      launch_elementwise<1>(name_.c_str(), context_, body.elements, body, stream);
+    } else if constexpr (Body::kRows) {
       launch_elementwise_rows<T>(name_.c_str(), context_, body.elements, body.columns, body, stream);
     } else {
       launch_elementwise<kPack<T>>(name_.c_str(), context_, body.elements, body, stream);

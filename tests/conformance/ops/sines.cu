@@ -3,7 +3,10 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <string>
+
 #include "l2l/custom_op.h"
+#include "l2l/errors.h"
 
 namespace l2l::test {
 namespace {
@@ -56,7 +59,8 @@ void enqueue_sines(void (*fp32)(Call), void (*bf16)(Call), void (*fp16)(Call), s
   config.blockDim = dim3(kThreadsOfSines);
   config.stream = static_cast<cudaStream_t>(call.stream);
   const auto kernel = call.element == Element::fp32 ? fp32 : call.element == Element::bf16 ? bf16 : fp16;
-  static_cast<void>(cudaLaunchKernelEx(&config, kernel, call));  // the library asks for the error
+  const cudaError_t status = cudaLaunchKernelEx(&config, kernel, call);
+  if (status != cudaSuccess) throw Error(std::string("sines: ") + cudaGetErrorString(status));
 }
 
 }  // namespace
