@@ -181,6 +181,7 @@ void check_names(const models::Model& model, const std::vector<std::string>& pat
 void check_targets(const RunParts& parts) {
   if (parts.options.lora.targets.empty()) return;
   const models::Model& model = parts.model;
+  const bool encoder = models::architecture_of(parts.options.model.architecture).encoder;
   const GroupIndex first = model.layout.layers[static_cast<std::size_t>(model.block(model.blocks()))].parts[0].group;
   const std::vector<ParameterSpec>& block = model.layout.groups[static_cast<std::size_t>(first)].parameters;
   for (const std::string& target : parts.options.lora.targets) {
@@ -195,7 +196,6 @@ void check_targets(const RunParts& parts) {
       throw BadInput("lora.targets: \"" + target + "\" names no linear layer of the blocks; their matrices are" +
                      names);
     }
-    const bool encoder = models::architecture_of(parts.options.model.architecture).encoder;
     if (model.labels > 0 && encoder && (target == "dense" || target == "all-linear")) {
       throw BadInput("lora.targets: \"" + target +
                      "\" names the head's layers, too, which are trained as a whole; name those of the blocks, such as "

@@ -48,6 +48,15 @@ class Ranks {
   // Runs `body` on every rank. Where it throws on any, every rank throws: that rank what it threw, the others a
   // BadInput or an Error with its message and rank; the end is then agreed, and the ranks have left each other.
   void together(const std::function<void()>& body);
+  // `all`: what each rank has. Where it is not what rank 0 has, calls refuse(rank, its, first), which throws on all.
+  template <typename T, typename Refuse>
+  void require_alike(const std::vector<T>& all, const Refuse& refuse) {
+    together([&] {
+      for (std::size_t rank = 1; rank < all.size(); ++rank) {
+        if (!(all[rank] == all[0])) refuse(rank, all[rank], all[0]);
+      }
+    });
+  }
   // Ends the processes of all ranks, with `reason` on standard error; does not return where there are several.
   void abort(const std::string& reason);
   // The run ends on all ranks, also where an exception ends it.

@@ -1,6 +1,5 @@
 #include "runtime/run_loop.h"
 
-#include <array>
 #include <cstdio>
 
 #include "core/failure.h"
@@ -65,15 +64,9 @@ RunResult RunLoop::run() {
 }
 
 void RunLoop::begin() {
-  const std::vector<double> steps = ranks_.gather(std::array{static_cast<double>(steps_)});
-  ranks_.together([&] {
-    for (std::size_t rank = 1; rank < steps.size(); ++rank) {
-      if (steps[rank] == steps[0]) continue;
-      throw BadInput("rank " + std::to_string(rank) + " is to run until step " +
-                     std::to_string(static_cast<std::int64_t>(steps[rank])) + ", rank 0 until step " +
-                     std::to_string(static_cast<std::int64_t>(steps[0])) +
-                     ": all processes must be given the same --steps");
-    }
+  ranks_.require_alike(ranks_.gather(std::to_string(steps_)), [](std::size_t rank, const auto& its, const auto& first) {
+    throw BadInput("rank " + std::to_string(rank) + " is to run until step " + its + ", rank 0 until step " + first +
+                   ": all processes must be given the same --steps");
   });
   const bool writes = ranks_.rank() == 0;
   if (!options_.run.tensorboard.empty() && writes) events_.emplace(options_.run.tensorboard);

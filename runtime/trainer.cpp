@@ -243,14 +243,10 @@ void Trainer::Implementation::check_same_weights(const models::HubWeights* weigh
   std::string own = "random weights";
   if (weights != nullptr) own = "weights of hash " + to_hex(weights->fingerprint());
   if (base_hash != 0) own += ", a model.base of hash " + to_hex(base_hash);
-  const std::vector<std::string> all = ranks.gather(own);
-  ranks.together([&] {
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-      if (all[rank] == all[0]) continue;
-      throw BadInput("rank " + std::to_string(rank) + " begins with " + all[rank] + ", but rank 0 with " + all[0] +
-                         ": all processes must be given the same model.pretrained, model.base and lora.adapter",
-                     of_key("model.pretrained"));
-    }
+  ranks.require_alike(ranks.gather(own), [](std::size_t rank, const auto& its, const auto& first) {
+    throw BadInput("rank " + std::to_string(rank) + " begins with " + its + ", but rank 0 with " + first +
+                       ": all processes must be given the same model.pretrained, model.base and lora.adapter",
+                   of_key("model.pretrained"));
   });
 }
 
@@ -316,16 +312,15 @@ double Trainer::Implementation::learning_rate() {
   const ScheduleOptions& options = plan.options.schedule;
   if (!options.rate) return schedule.at(step);
   const double rate = options.rate(static_cast<std::int64_t>(step));
-  const std::vector<double> rates = ranks.gather(std::span(&rate, 1));
-  ranks.together([&] {
-    for (std::size_t rank = 1; rank < rates.size(); ++rank) {
-      if (rates[rank] == rates[0] || std::isnan(rates[rank])) continue;
-      throw BadInput("schedule.rate: gives " + std::to_string(rates[rank]) + " for step " + std::to_string(step) +
-                         " on rank " + std::to_string(rank) + ", but " + std::to_string(rates[0]) +
+  if (ranks.several()) {
+    ranks.require_alike(ranks.gather(std::span(&rate, 1)), [&](std::size_t rank, double its, double first) {
+      if (std::isnan(its)) return;  // which that rank refuses
+      throw BadInput("schedule.rate: gives " + std::to_string(its) + " for step " + std::to_string(step) + " on rank " +
+                         std::to_string(rank) + ", but " + std::to_string(first) +
                          " on rank 0: it must be the same function of the step on all",
                      of_key("schedule.rate"));
-    }
-  });
+    });
+  }
   if (std::isfinite(rate) && rate >= 0) return rate;
   throw BadInput("schedule.rate: gives " + std::to_string(rate) + " for step " + std::to_string(step) +
                      "; a learning rate is 0 or more",

@@ -47,15 +47,6 @@ std::string name_in(runtime::Ranks& ranks, const std::filesystem::path& director
   return ranks.from_first(inside ? place.filename().string() : "");
 }
 
-// What each rank reads there.
-void require_same(const std::vector<std::string>& manifests, const std::filesystem::path& folder) {
-  for (std::size_t rank = 1; rank < manifests.size(); ++rank) {
-    if (manifests[rank] == manifests[0]) continue;
-    throw BadInput(folder.string() + ": rank " + std::to_string(rank) + " has another checkpoint there than rank 0",
-                   of_file(folder.string()));
-  }
-}
-
 }  // namespace
 
 void Trainer::Implementation::restore(const eps::SavedRun& state) {
@@ -160,8 +151,11 @@ std::filesystem::path Trainer::Implementation::resume(const std::filesystem::pat
       take_kernels(folder);
       if (ranks.several()) {
         prepared_store();
-        const std::vector<std::string> manifests = gather->together(check);
-        ranks.together([&] { require_same(manifests, folder); });
+        ranks.require_alike(gather->together(check), [&](std::size_t rank, const auto&, const auto&) {
+          throw BadInput(
+              folder.string() + ": rank " + std::to_string(rank) + " has another checkpoint there than rank 0",
+              of_file(folder.string()));
+        });
       } else {
         check();
       }

@@ -1,7 +1,7 @@
 // Makes a rank's exchanges with the other ranks as they fall due in the parameter server: gradients to the rank that
 // has the shard, sums of squares, new weights, or weights for a visit. A thread of its own starts them, asks whether
-// they are done, and says so to the server; none waits for another. It also tells the next rank, every second, that
-// this one is alive.
+// they are done, and says so to the server; none waits for another. It also tells the next rank, four times a second,
+// that this one is alive.
 #pragma once
 
 #include <array>

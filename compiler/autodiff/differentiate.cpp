@@ -1,6 +1,7 @@
 #include "compiler/autodiff/differentiate.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "compiler/autodiff/backward.h"
 
@@ -13,9 +14,16 @@ std::vector<ValueId> read_by_backward(const Graph& forward) {
 }
 
 Graph with_keepable_results(Graph forward) {
-  for (const ValueId id : read_by_backward(forward)) {
-    const Op* const maker = forward.producer(id);
-    if (forward.value(id).region != Region::output || maker == nullptr || !is_costly(maker->kind)) continue;
+  std::vector<ValueId> costly;
+  for (const Op& op : forward.ops) {
+    if (!is_costly(op.kind)) continue;
+    const auto is_result = [&](ValueId id) { return forward.value(id).region == Region::output; };
+    std::copy_if(op.outputs.begin(), op.outputs.end(), std::back_inserter(costly), is_result);
+  }
+  if (costly.empty()) return forward;  // as in all layers of the families
+  const std::vector<ValueId> read = read_by_backward(forward);
+  for (const ValueId id : costly) {
+    if (std::count(read.begin(), read.end(), id) == 0) continue;
     const auto copy = static_cast<ValueId>(forward.values.size());
     forward.values.push_back(forward.value(id));
     Value& kept = forward.values[static_cast<std::size_t>(id)];

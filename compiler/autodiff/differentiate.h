@@ -19,7 +19,7 @@ struct Visits {
 std::vector<ValueId> read_by_backward(const Graph& forward);
 
 // The same graph, but for results of the layer that its backward pass reads, too, and that are costly to make again:
-// they become copies of values in scratch, which can be kept. Throws BadInput when the graph has no derivative.
+// they become copies of values in scratch, which can be kept. Throws BadInput as read_by_backward() does.
 Graph with_keepable_results(Graph forward);
 
 // The forward and backward graphs of a layer, by reverse-mode differentiation.
