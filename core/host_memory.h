@@ -31,11 +31,12 @@ class HostMemory {
   HostAvailable available() const;
   // `bytes` is what this process may hold in all: what it holds now and may still take, at most the limit itself. Its
   // mapped files are part of what it holds and of a group's reclaimable cache, so the sum alone would count them twice.
-  HostAvailable capacity() const;
+  // Of what the machine and control groups have left it may take an equal share among `processes` that are to run here.
+  HostAvailable capacity(int processes = 1) const;
 
  private:
-  HostAvailable address_space() const;  // RLIMIT_AS
-  std::vector<HostAvailable> limits() const;
+  HostAvailable address_space() const;               // RLIMIT_AS
+  std::vector<HostAvailable> shared_limits() const;  // with other processes
 
   std::filesystem::path proc_;
 };

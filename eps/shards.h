@@ -15,6 +15,7 @@ namespace l2l::eps {
 struct Rank {
   int index = 0;
   int count = 1;
+  int neighbours = 1;  // of them on its machine, itself included
   bool operator==(const Rank&) const = default;
 };
 

@@ -23,7 +23,7 @@ class Ranks {
   int rank() const { return peers_->rank(); }
   int count() const { return peers_->size(); }
   bool several() const { return count() > 1; }
-  eps::Rank place() const { return {rank(), count()}; }
+  eps::Rank place() const { return {rank(), count(), neighbours()}; }
 
   // Ranks on this machine, this one included.
   int neighbours() const { return peers_->neighbours(); }

@@ -254,7 +254,7 @@ class Adviser {
 
 std::vector<ContractLimit> contract_limits(const RunPlan& plan, const MemoryContract& contract) {
   std::vector<ContractLimit> limits;
-  const Options& options = plan.options;
+  const ResolvedOptions& options = plan.options;
   if (const std::optional<DeviceLimit> limit = device_limit(plan)) {
     limits.push_back({"device memory", limit->name, contract.device_bytes, limit->bytes});
   }
@@ -267,7 +267,7 @@ std::vector<ContractLimit> contract_limits(const RunPlan& plan, const MemoryCont
     const Bytes need = static_cast<Bytes>(plan.execution.devices()) * (staging.stash + staging.saved);
     limits.push_back({"host stash", "eps.stash_memory", need, options.eps.stash_memory});
   }
-  const HostAvailable capacity = HostMemory().capacity();
+  const HostAvailable capacity = HostMemory().capacity(options.rank.neighbours);
   limits.push_back({kHostMemory, capacity.source, contract.host_bytes, capacity.bytes});
   return limits;
 }

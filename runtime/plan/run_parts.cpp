@@ -166,7 +166,8 @@ int chosen_gradient_buffers(const RunParts& parts, eps::StoreOptions store) {
   const Bytes of_each = eps::ParameterStore::bytes_needed(layout, store).from_source() - all;  // one for each device
   if (of_each == 0) return few;
   const auto left_of = [&](Bytes bytes) { return bytes > all ? bytes - all : 0; };
-  Bytes room = std::min(needed.state / kShareOfState, left_of(HostMemory().capacity().bytes) / kShareOfRoom);
+  const Bytes capacity = HostMemory().capacity(store.rank.neighbours).bytes;
+  Bytes room = std::min(needed.state / kShareOfState, left_of(capacity) / kShareOfRoom);
   if (limit > 0) room = std::min(room, left_of(limit));
   const auto layers = static_cast<Bytes>(layout.layers.size());
   return std::max(few, static_cast<int>(static_cast<Bytes>(sharing) * std::min(room / of_each, layers)));

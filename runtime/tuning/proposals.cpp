@@ -196,7 +196,7 @@ MemoryLimits memory_limits(const RunParts& parts) {
   Bytes needed = 0;
   for (const ContractLine& line : host_lines(parts, staging, /*arena=*/0)) needed += line.bytes;
   needed -= devices * staging.stash;
-  const Bytes free = above(HostMemory().capacity().bytes, needed) / devices;
+  const Bytes free = above(HostMemory().capacity(parts.options.rank.neighbours).bytes, needed) / devices;
   const Bytes least_device = arena_bytes(parts, least), least_host = staging.stash;
   const auto share = [&](Bytes least_needed) { return std::min(free, std::max(free / 4, least_needed)); };
   const std::optional<DeviceLimit> device = device_limit(parts);

@@ -132,6 +132,17 @@ TEST(HostMemory, WithoutLimitsTheCapacityIsWhatIsHeldAndFree) {
   EXPECT_EQ(machine.memory().capacity().bytes, 51000 * kKiB);
 }
 
+TEST(HostMemory, ProcessesShareWhatTheMachineAndGroupsHaveLeft) {
+  FakeMachine machine;
+  EXPECT_EQ(machine.memory().capacity(4).bytes, (1000 + 50000 / 4) * kKiB);
+  EXPECT_EQ(machine.memory().capacity(4).source, "the share of each of 4 processes in MemAvailable of the machine");
+  machine.mount("mem", "/", "cgroup", "rw,memory");
+  machine.write("proc/self/cgroup", "4:memory:/job\n");
+  machine.write("mem/job/memory.limit_in_bytes", "16384000\n");
+  machine.write("mem/job/memory.usage_in_bytes", "8192000\n");
+  EXPECT_EQ(machine.memory().capacity(2).bytes, 1000 * kKiB + 4'096'000u);
+}
+
 TEST(HostMemory, UnreadableGroupsSetNoLimit) {
   FakeMachine machine;
   machine.mount("cg", "/", "cgroup2", "rw");

@@ -5,6 +5,7 @@
 """
 import json
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -71,6 +72,26 @@ class Ranks(rank_runs.RankRuns):
                         self.assertEqual(other[key], alone[key], f"{ranks} x {devices}: {key}")
                 whole, _ = self.run_ranks(1, "--quiet", settings=settings)
                 self.assertNotEqual(alone["weights_hash"], whole["weights_hash"], "the order of a sum is seen")
+
+    @unittest.skipIf(DEVICE != "host", "whose memory they would share, too")
+    def test_ranks_of_a_machine_share_its_memory(self):
+        """Layers for which two processes take seven tenths each of what is available."""
+        wide = ["model.hidden=1024", "model.heads=8"]
+
+        def planned(layers):
+            named = [word for setting in (*wide, f"model.layers={layers}", "distributed.nodes=2") for word in ("--set", setting)]
+            plan = subprocess.run([ARGUMENTS.tools / "l2l-plan", "run.toml", "--no-measure", *named], cwd=self.path, capture_output=True,
+                                  text=True, timeout=100, env=self.environment(), check=True)
+            return json.loads(plan.stdout)["host_bytes"]
+
+        available = 1024 * int(re.search(r"MemAvailable: *(\d+)", pathlib.Path("/proc/meminfo").read_text())[1])
+        one = (planned(12) - planned(4)) / 8
+        layers = int(0.7 * available / one)
+        for part, expected in ((1, 2), (3, 0)):
+            with self.subTest(f"{layers // part} layers"):
+                _, said = self.run_ranks(2, "--dry-run", settings=[*wide, f"model.layers={layers // part}"], expected=expected)
+                shared = re.search("the share of each of 2 processes in .* is .*, short by", said)
+                self.assertEqual(shared is not None, expected != 0, said)
 
     def test_parts_go_on_on_any_number_of_ranks(self):
         parts = ["batch.parts=4", "checkpoint.keep=9"]
