@@ -14,14 +14,16 @@ ChecksumKernel avx512_checksum();
 ChecksumKernel neon_checksum();
 #endif
 
-// Odd factors: a change of one lane always changes the sum.
+// Each step is a bijection of `all`, so a change of one lane always changes it. Multiplication carries upwards and the
+// shifts downwards: changes of the topmost bits of two lanes, such as of signs, do not cancel.
 std::uint64_t ChecksumLanes::value() const {
-  std::uint32_t upper = 0, lower = 0;
-  for (std::uint32_t i = 0; i < 16; ++i) {
-    upper += sum[i] * (0x9e3779b1u * (2 * i + 1));
-    lower += sum_of_sums[i] * (0x85ebca77u * (2 * i + 1));
+  std::uint64_t all = 0;
+  for (std::size_t i = 0; i < 16; ++i) {
+    all ^= std::uint64_t{sum_of_sums[i]} << 32 | sum[i];
+    all = (all ^ all >> 29) * 0xbf58476d1ce4e5b9u;
+    all = (all ^ all >> 32) * 0x94d049bb133111ebu;
   }
-  return std::uint64_t{upper} << 32 | lower;
+  return all ^ all >> 31;
 }
 
 ChecksumKernel checksum_kernel_of(const char* name) {

@@ -1,7 +1,8 @@
 // A checksum of bytes in memory, cheap enough to be taken twice in every update: the sum of the bytes' 32-bit words in
 // sixteen lanes, and the sum of those sums (Fletcher, "An arithmetic checksum for serial transmissions", 1982), both
-// modulo 2^32. Every single flipped bit changes it. Two flips go unnoticed only where they are the same bit of two
-// words of one lane, the other way round in each, and among its topmost bits.
+// modulo 2^32. The latter is rotated before each word: else equal words that all change in the same way, such as 1.0 to
+// 0.0, would cancel where there are many. Every single flipped bit changes it; any other change is seen unless the two
+// sums of all lanes stay what they are, or by a chance of about 2^-64.
 #pragma once
 
 #include <cstddef>

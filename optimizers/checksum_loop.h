@@ -8,6 +8,11 @@
 
 namespace l2l::optimizers {
 
+template <class Words>
+__attribute__((always_inline)) inline Words rotated(Words words) {
+  return shift_left<7>(words) | shift_right<25>(words);
+}
+
 template <class P>
 void checksum_loop(ChecksumLanes& lanes, const void* data, std::size_t bytes) {
   using Words = typename P::Words;
@@ -16,13 +21,13 @@ void checksum_loop(ChecksumLanes& lanes, const void* data, std::size_t bytes) {
   std::size_t i = 0;
   for (; i + 64 <= bytes; i += 64) {
     sum = sum + Words::load(from + i);
-    sum_of_sums = sum_of_sums + sum;
+    sum_of_sums = rotated(sum_of_sums) + sum;
   }
   if (i < bytes) {
     char row[64] = {};
     std::memcpy(row, from + i, bytes - i);
     sum = sum + Words::load(row);
-    sum_of_sums = sum_of_sums + sum;
+    sum_of_sums = rotated(sum_of_sums) + sum;
   }
   sum.store(lanes.sum);
   sum_of_sums.store(lanes.sum_of_sums);

@@ -27,6 +27,8 @@ constexpr Interval kPositive{1e-30, 1e30};
 constexpr Interval kNotNegative{0, 1e30};
 constexpr Interval kFromMinusOne{-1, 1e30};
 constexpr Interval kBelowOne{0, 1, false, true};
+// Decay rates of moments, which fp32 must tell from 1.
+constexpr Interval kDecayRate{0, 0.999999};
 constexpr Interval kShare{0, 1, true, false};
 constexpr Interval kRotaryBase{1, 1e12, true};
 constexpr Interval kLossScale{1, 16777216};
@@ -150,9 +152,9 @@ std::vector<Key> option_keys(Options& options) {
       {"batch", "parts", IntegerField{&batch.parts, 0, kMostParts}},
       {"optimizer", "name", TextField{&optimizer.name, {"adamw", "lamb", "sgd"}}},
       {"optimizer", "learning_rate", RealField{&optimizer.learning_rate, kPositive}},
-      {"optimizer", "betas", PairField{&optimizer.beta1, &optimizer.beta2, kBelowOne}},
+      {"optimizer", "betas", PairField{&optimizer.beta1, &optimizer.beta2, kDecayRate}},
       {"optimizer", "epsilon", RealField{&optimizer.epsilon, kPositive}},
-      {"optimizer", "momentum", RealField{&optimizer.momentum, kBelowOne}},
+      {"optimizer", "momentum", RealField{&optimizer.momentum, kDecayRate}},
       {"optimizer", "weight_decay", RealField{&optimizer.weight_decay, kNotNegative}},
       {"optimizer", "clip", TextField{&optimizer.clip, {"none", "per_layer", "global"}}},
       {"optimizer", "max_norm", RealField{&optimizer.max_norm, kPositive}},

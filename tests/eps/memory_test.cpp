@@ -75,6 +75,20 @@ TEST(BytesNeeded, ByHand) {
   EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).staging, 0u);
 }
 
+// A group of any size has its place, also where five of six fields leave no address that is far enough from all.
+TEST(BytesNeeded, FieldsOfGroupsOfAnySize) {
+  StoreOptions options = toy_options();
+  options.moments = {optimizers::MomentFormat::int8, optimizers::MomentFormat::int8};
+  for (const DType wire : {DType::bf16, DType::f16}) {
+    options.wire = wire;
+    for (std::int64_t elements = 1; elements < 20000; ++elements) {
+      GroupSpec group{.name = "g", .parameters = {}, .elements = elements};
+      group.parameters.push_back({.name = "w", .shape = {elements}});
+      EXPECT_LE(GroupMemory::bytes(group, options), static_cast<Bytes>(8 * elements + 6 * 4096)) << elements;
+    }
+  }
+}
+
 // Blocks, and the jobs that they are updated in; with checksums also those of the blocks.
 TEST(BytesNeeded, ListsByHand) {
   const std::int64_t elements = 5 * kBlock - 1;

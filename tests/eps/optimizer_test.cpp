@@ -1,6 +1,7 @@
 // LAMB and SGD in the parameter server: against float64 over 100 steps, and the same bits however the run is executed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <tuple>
 
 #include "l2l/errors.h"
@@ -116,6 +117,30 @@ TEST(Optimizers, FollowFloat64OverAHundredSteps) {
   EXPECT_LT(error_after_a_hundred_steps(lamb(), DType::f32), 1e-5);
   EXPECT_LT(error_after_a_hundred_steps(lamb(), DType::f16), 1e-5);
   EXPECT_LT(error_after_a_hundred_steps(sgd(), DType::bf16), 1e-5);
+}
+
+// A bias that begins at zero goes at the learning rate, whatever its norm.
+TEST(Optimizers, LambLetsBiasesGrow) {
+  StoreOptions options = toy_options();
+  options.optimizer = lamb();
+  TestMemory memory;
+  Failure failure;
+  ParameterStore store(toy_layout(), options, memory, failure, nullptr);
+  const std::vector<Tracked> all = track(store);
+  const auto bias = std::ranges::find_if(all, [](const Tracked& each) {
+    return !each.spec.decay && std::ranges::all_of(each.reference.w, [](double value) { return value == 0; });
+  });
+  ASSERT_NE(bias, all.end());
+  for (std::uint64_t step = 0; step < 100; ++step) {
+    store.begin_step(step, 0.01);
+    for (LayerIndex layer = kHead; layer >= kEmbedding; --layer) {
+      const std::vector<float> ones(toy_gradient(store.layout(), layer, 0, step, DType::f32).size(), 1.0f);
+      push_gradient(store, ones, DType::f32, layer, 0);
+    }
+    store.finish_step();
+  }
+  store.complete_updates();
+  for (const float value : master_of(store, bias->group, bias->index)) EXPECT_NEAR(value, -1, 1e-4);
 }
 
 // Negative control: a trust ratio of 1 is not LAMB.

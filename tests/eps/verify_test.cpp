@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <random>
 
 #include "eps/group_memory.h"
@@ -28,7 +29,7 @@ std::uint64_t plain_checksum(std::vector<std::uint8_t> bytes) {
       std::uint32_t word = 0;
       for (std::size_t k = 4; k > 0; --k) word = word << 8 | bytes[row + 4 * lane + k - 1];
       lanes.sum[lane] += word;
-      lanes.sum_of_sums[lane] += lanes.sum[lane];
+      lanes.sum_of_sums[lane] = std::rotl(lanes.sum_of_sums[lane], 7) + lanes.sum[lane];
     }
   }
   return lanes.value();
@@ -69,6 +70,36 @@ TEST(Checksum, EverySingleBitChangesItAndSoDoExchangedWords) {
   }
   std::swap(words[16], words[32]);  // the same lane
   EXPECT_NE(value(), before);
+}
+
+std::uint64_t checksum_of(const std::vector<float>& values) {
+  optimizers::ChecksumLanes lanes;
+  optimizers::checksum_kernel()(lanes, values.data(), values.size() * sizeof(float));
+  return lanes.value();
+}
+
+TEST(Checksum, ChangesOfManyWordsDoNotCancel) {
+  std::vector<float> values(2048);
+  std::mt19937 random(3);
+  for (float& value : values) value = std::uniform_real_distribution<float>(-1, 1)(random);
+  const std::uint64_t before = checksum_of(values);
+  const auto expect_seen = [&](std::size_t first, std::size_t count, std::uint32_t flipped) {
+    std::vector<float> changed = values;
+    for (std::size_t i = first; i < first + count; ++i) {
+      changed[i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(changed[i]) ^ flipped);
+    }
+    EXPECT_NE(checksum_of(changed), before) << first << " " << count << " " << flipped;
+  };
+  for (const std::uint32_t bit : {31u, 30u, 29u, 23u}) {
+    for (std::size_t first = 0; first < 256; ++first) expect_seen(first, 2, 1u << bit);
+    for (const std::size_t count : {16u, 32u, 256u, 2048u}) expect_seen(0, count, 1u << bit);
+  }
+  for (std::size_t count = 16; count <= 65536; count += count < 2048 ? 16 : 2048) {
+    const std::uint64_t ones = checksum_of(std::vector<float>(count, 1));
+    for (const float other : {0.0f, 2.0f, -1.0f, 0.5f}) {
+      EXPECT_NE(checksum_of(std::vector<float>(count, other)), ones) << count << " " << other;
+    }
+  }
 }
 
 struct Formats {

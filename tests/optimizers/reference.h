@@ -24,7 +24,7 @@ inline double norm_of(const std::vector<double>& values) {
   return std::sqrt(squares);
 }
 
-// You et al. 2020, algorithm 2, with the identity as phi; t from 1.
+// You et al. 2020, algorithm 2, with the identity as phi and no layer-wise adaptation where there is no decay; t from 1.
 inline void reference_step(ReferenceTensor& tensor, const std::vector<double>& gradient,
                            const optimizers::LambSettings& settings, double learning_rate, unsigned t) {
   const double beta1 = settings.beta1, beta2 = settings.beta2, decay = tensor.decay ? settings.weight_decay : 0;
@@ -37,7 +37,7 @@ inline void reference_step(ReferenceTensor& tensor, const std::vector<double>& g
     r[i] = corrected_m / (std::sqrt(corrected_v) + settings.epsilon) + decay * tensor.w[i];
   }
   const double weight_norm = norm_of(tensor.w), direction_norm = norm_of(r);
-  const double ratio = weight_norm > 0 && direction_norm > 0 ? weight_norm / direction_norm : 1;
+  const double ratio = tensor.decay && weight_norm > 0 && direction_norm > 0 ? weight_norm / direction_norm : 1;
   for (std::size_t i = 0; i < r.size(); ++i) tensor.w[i] -= learning_rate * ratio * r[i];
 }
 
