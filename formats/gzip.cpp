@@ -18,7 +18,11 @@ class Gzip final : public Decompressor {
   ~Gzip() override { inflateEnd(&stream_); }
 
   Progress decompress(std::span<const std::byte> input, std::span<std::byte> output) override {
-    if (at_end_ && !input.empty()) {  // another member
+    if (at_end_) {  // padding of zeros, which tapes and some servers add; then perhaps another member
+      const auto member = std::ranges::find_if(input, [](std::byte byte) { return byte != std::byte{0}; });
+      if (member == input.end() || member != input.begin()) {
+        return {static_cast<std::size_t>(member - input.begin()), 0, /*at_end=*/true};
+      }
       if (inflateReset(&stream_) != Z_OK) throw Error("gzip: the decompressor cannot be used again");
       at_end_ = false;
     }

@@ -1,6 +1,8 @@
 #include "text/added_tokens.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 
 #include "l2l/errors.h"
 #include "text/characters.h"
@@ -62,19 +64,32 @@ void AddedTokens::add(AddedToken token, const std::string& place) {
   tokens_.push_back(std::move(token));
 }
 
-TokenFinder::TokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
-  std::erase_if(tokens_, [](const AddedToken& token) { return token.content.empty(); });
-  std::stable_sort(tokens_.begin(), tokens_.end(), [](const AddedToken& a, const AddedToken& b) {
-    return first_byte(a) != first_byte(b) ? first_byte(a) < first_byte(b) : a.content.size() > b.content.size();
-  });
-  for (const AddedToken& token : tokens_) ++begin_[first_byte(token) + 1];
+TokenFinder::TokenFinder(std::vector<AddedToken> tokens) {
+  std::map<std::string, AddedToken> by_content;
+  for (const AddedToken& token : tokens) {
+    if (!token.content.empty()) by_content.emplace(token.content, token);
+  }
+  for (auto& [content, token] : by_content) {
+    ++begin_[first_byte(token) + 1];
+    lengths_[first_byte(token)].push_back(content.size());
+    tokens_.push_back(std::move(token));
+  }
   for (int byte = 0; byte < 256; ++byte) begin_[byte + 1] += begin_[byte];
+  for (std::vector<std::size_t>& lengths : lengths_) {
+    std::sort(lengths.begin(), lengths.end(), std::greater<>());
+    lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+  }
 }
 
 const AddedToken* TokenFinder::match(std::string_view text) const {
   const auto byte = static_cast<unsigned char>(text[0]);
-  for (std::uint32_t i = begin_[byte]; i < begin_[byte + 1]; ++i) {
-    if (text.starts_with(tokens_[i].content)) return &tokens_[i];
+  const auto begin = tokens_.begin() + begin_[byte], end = tokens_.begin() + begin_[byte + 1];
+  for (const std::size_t length : lengths_[byte]) {
+    if (length > text.size()) continue;
+    const std::string_view content = text.substr(0, length);
+    const auto found = std::lower_bound(
+        begin, end, content, [](const AddedToken& token, std::string_view wanted) { return token.content < wanted; });
+    if (found != end && found->content == content) return &*found;
   }
   return nullptr;
 }
@@ -93,6 +108,7 @@ void TokenFinder::find(std::string_view text, std::vector<TokenOrText>& parts) c
     if (token->single_word && !stands_alone(text.substr(0, begin), text.substr(end))) continue;
     if (token->lstrip) begin = std::max(done, begin - space_at_end(text.substr(0, begin)));
     if (token->rstrip) end += space_at_begin(text.substr(end));
+    if (begin >= end) continue;  // the one before has taken all of it
     if (done < begin) parts.push_back({done, begin});
     parts.push_back({begin, end, token->id});
     done = end;

@@ -47,7 +47,8 @@ struct TokenOrText {
   TokenId id = -1;  // -1: text
 };
 
-// Finds some tokens in texts, the longest where several begin. Immutable.
+// Finds some tokens in texts, the longest where several begin. Of equal ones it takes the first; Hugging Face's
+// library, now one and now the other. Immutable.
 class TokenFinder {
  public:
   TokenFinder() = default;
@@ -61,8 +62,10 @@ class TokenFinder {
   // The longest token at the beginning of `text`, or null.
   const AddedToken* match(std::string_view text) const;
 
-  std::vector<AddedToken> tokens_;  // by first byte, then the longest first
-  std::uint32_t begin_[257] = {};   // by first byte: index of its first token
+  std::vector<AddedToken> tokens_;  // by content
+  // By first byte: index of its first token, and the lengths of its tokens, the longest first.
+  std::uint32_t begin_[257] = {};
+  std::vector<std::size_t> lengths_[256];
 };
 
 }  // namespace l2l::text

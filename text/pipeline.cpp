@@ -78,6 +78,9 @@ class PipelineEncoder final : public Encoder {
   void normalize(std::string_view text, bool first, std::vector<TokenId>& ids) {
     std::string changed;
     if (const Normalizer* const normalizer = pipeline_.parts().normalizer.get()) {
+      // In Hugging Face's library nothing begins where the text does whose first character is removed.
+      const std::string_view begin = text.substr(0, text.empty() ? 0 : first_code_point(text).bytes);
+      first = first && !normalizer->apply(std::string(begin)).empty();
       text = changed = normalizer->apply(std::string(text));
     }
     if (pipeline_.normalized().empty()) return cut(text, first, ids);

@@ -1,5 +1,8 @@
 #include "text/regex.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -9,9 +12,10 @@
 namespace l2l::text {
 namespace {
 
-// Steps of one search, and bytes of the stack that compiled code may use. Expressions of tokenizers need a few steps
-// for each byte of a match; one that needs more than these is refused instead of running for hours.
-constexpr std::uint32_t kMostSteps = 20'000'000;
+// Steps of one search, at least and by bytes of the text, and bytes of the stack that compiled code may use.
+// Expressions of tokenizers need a few steps for each byte of a match; one that needs more than these is refused instead
+// of running for hours.
+constexpr std::size_t kMostSteps = 20'000'000, kMostStepsPerByte = 8;
 constexpr std::size_t kFirstStack = 64 << 10, kMostStack = 16 << 20;
 
 std::string message_of(int code) {
@@ -38,7 +42,6 @@ struct Workspace {
   Workspace() {
     if (data == nullptr || context == nullptr || stack == nullptr) throw OutOfMemory("regular expressions: no memory");
     pcre2_jit_stack_assign(context, nullptr, stack);
-    pcre2_set_match_limit(context, kMostSteps);
   }
   ~Workspace() {
     pcre2_match_data_free(data);
@@ -70,6 +73,8 @@ Regex::Regex(Regex&&) noexcept = default;
 
 std::optional<Match> Regex::find(std::string_view text, std::size_t from) const {
   thread_local Workspace own;
+  const std::size_t steps = std::max(kMostSteps, kMostStepsPerByte * text.size());
+  pcre2_set_match_limit(own.context, static_cast<std::uint32_t>(std::min<std::size_t>(steps, UINT32_MAX)));
   const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   const int found =
       compiled_->jit

@@ -57,8 +57,27 @@ std::string property(const std::string& name) {
 
 constexpr std::string_view kOptionLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ^-";
 
-// With the numbers of Latin-1 that are no digits: superscripts and fractions.
-constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe";
+// Of \w: within brackets, and alone, where the numbers of Latin-1 that are no digits (superscripts and fractions) are of
+// words, too.
+constexpr std::string_view kWordInClass = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+constexpr std::string_view kWord = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe]";
+constexpr std::string_view kNoWord = "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe]";
+
+// [:NAME:], as the tables of Oniguruma have it.
+constexpr Name kPosixClasses[] = {{"alnum", "\\p{Alphabetic}\\p{Nd}"},
+                                  {"alpha", "\\p{Alphabetic}"},
+                                  {"ascii", "\\x00-\\x7f"},
+                                  {"blank", "\\p{Zs}\\t"},
+                                  {"cntrl", "\\p{Cc}"},
+                                  {"digit", "\\p{Nd}"},
+                                  {"graph", "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}"},
+                                  {"lower", "\\p{Lowercase}"},
+                                  {"print", "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}\\p{Zs}"},
+                                  {"punct", "\\p{P}\\p{S}"},
+                                  {"space", "\\p{White_Space}"},
+                                  {"upper", "\\p{Uppercase}"},
+                                  {"word", kWordInClass},
+                                  {"xdigit", "0-9a-fA-F"}};
 
 class Translation {
  public:
@@ -106,10 +125,10 @@ class Translation {
       case 'S':
         return replace(2, "\\P{White_Space}");
       case 'w':
-        return replace(2, in_class ? std::string(kWord) : "[" + std::string(kWord) + "]");
+        return replace(2, in_class ? kWordInClass : kWord);
       case 'W':
         if (in_class) refuse("\\W in a class");
-        return replace(2, "[^" + std::string(kWord) + "]");
+        return replace(2, kNoWord);
       case 'd':
         return replace(2, "\\p{Nd}");
       case 'D':
@@ -131,8 +150,35 @@ class Translation {
       refuse(std::string("\\") + kind);
     }
     if (in_class && kind == 'b') return replace(2, "\\x08");
+    if (kind == 'b' || kind == 'B') return word_border(/*is_one=*/kind == 'b');
     if (kind == 'v') return replace(2, "\\x0b");
     copy(2);
+  }
+
+  // \b and \B, by what \w is.
+  void word_border(bool is_one) {
+    const std::string behind = "(?<=" + std::string(kWord) + ")", not_behind = "(?<!" + std::string(kWord) + ")",
+                      ahead = "(?=" + std::string(kWord) + ")", not_ahead = "(?!" + std::string(kWord) + ")";
+    replace(2, is_one ? "(?:" + behind + not_ahead + "|" + not_behind + ahead + ")"
+                      : "(?:" + behind + ahead + "|" + not_behind + not_ahead + ")");
+  }
+
+  // [:NAME:] and [:^NAME:]
+  void posix_class() {
+    const std::size_t end = rest_.find(":]");
+    if (end == std::string_view::npos) refuse("a class without ':]'");
+    const bool negated = rest_[2] == '^';
+    const std::string_view name = rest_.substr(negated ? 3 : 2, end - (negated ? 3 : 2));
+    const auto known = std::ranges::find(kPosixClasses, name, &Name::name);
+    if (known == std::end(kPosixClasses)) refuse("the class " + std::string(rest_.substr(0, end + 2)));
+    std::string by(known->category);
+    if (negated) {
+      if (!by.starts_with("\\p{") || by.find('\\', 1) != by.npos) {
+        refuse("the class " + std::string(rest_.substr(0, end + 2)));
+      }
+      by[1] = 'P';
+    }
+    replace(end + 2, by);
   }
 
   void unicode_property() {
@@ -216,9 +262,7 @@ class Translation {
       } else if (rest_[0] == '[' && rest_.substr(1, 1) != ":") {
         refuse("a class within a class");
       } else if (rest_[0] == '[') {
-        const std::size_t end = rest_.find(":]");
-        if (end == std::string_view::npos) refuse("a class without ':]'");
-        copy(end + 2);
+        posix_class();
       } else {
         copy(1);
       }

@@ -83,6 +83,9 @@ void DocumentDataset::cut_questions(const DataFiles& files) {
   const auto begin_of = [&](std::size_t i) { return i == 0 ? 0 : files.document_ends[i - 1]; };
   for (std::size_t first = 0; first < files.document_ends.size();) {
     const auto choices = static_cast<std::size_t>(choices_of(files.labels[first]));
+    if (choices < 2 || choices > files.document_ends.size() - first) {
+      throw BadInput(description_ + ": the labels are not those of whole questions");
+    }
     std::uint64_t rows = 0;
     for (std::size_t i = first; i < first + choices; ++i) rows += files.document_ends[i] - begin_of(i);
     const std::uint64_t most_of_each = rows > most ? most / choices : most;

@@ -126,23 +126,31 @@ EncodedDocument DocumentEncoder::encode(const TextDocument& document, text::Enco
   }
   if (document.is_pair) {
     encode_pair(document, encoder, encoded);
-    return encoded;
+  } else {
+    encode_text(document, encoder, encoded);
   }
+  if (settings_.head == models::HeadKind::choice && encoded.ids.empty()) {
+    throw BadInput("a choice and its context have no tokens");
+  }
+  return encoded;
+}
+
+void DocumentEncoder::encode_text(const TextDocument& document, text::Encoder& encoder,
+                                  EncodedDocument& encoded) const {
   encoder.encode(document.text, /*special=*/!document.is_chat, encoded.ids);
   if (document.is_chat) {
     if (settings_.learn != Learn::all) mark_chat(document, encoder, encoded);
-    return encoded;
+    return;
   }
   if (settings_.label.empty() && end_of_text_ >= 0 && (encoded.ids.empty() || encoded.ids.back() != end_of_text_)) {
     encoded.ids.push_back(end_of_text_);
   }
-  if (settings_.learn == Learn::all) return encoded;
+  if (settings_.learn == Learn::all) return;
   // As TRL counts it: what the prompt alone makes is the prompt.
   std::vector<std::int32_t> prompt;
   encoder.encode(std::string_view(document.text).substr(0, document.first), /*special=*/true, prompt);
   encoded.learnt.assign(encoded.ids.size(), true);
   std::fill_n(encoded.learnt.begin(), std::min(prompt.size(), encoded.learnt.size()), false);
-  return encoded;
 }
 
 // Each word alone; its first token has its class, as in transformers' examples. Byte-level tokenizers get a space

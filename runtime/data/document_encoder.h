@@ -33,6 +33,7 @@ class DocumentEncoder {
  private:
   EncodedDocument encode(const TextDocument& document, text::Encoder& encoder) const;
   void encode_words(const TextDocument& document, text::Encoder& encoder, EncodedDocument& encoded) const;
+  void encode_text(const TextDocument& document, text::Encoder& encoder, EncodedDocument& encoded) const;
   void encode_pair(const TextDocument& document, text::Encoder& encoder, EncodedDocument& encoded) const;
   void mark_chat(const TextDocument& document, text::Encoder& encoder, EncodedDocument& encoded) const;
 

@@ -234,7 +234,11 @@ class JsonLines final : public Lines {
 
   std::int32_t take_label(const nlohmann::json& row) const {
     const auto value = row.find(settings_.label);
-    if (value == row.end()) refuse("has no \"" + settings_.label + "\"");
+    if (value == row.end()) {
+      std::vector<std::string> names;
+      for (const auto& [name, ignored] : row.items()) names.push_back(name);
+      refuse("has no \"" + settings_.label + "\" among " + list_of_names(names) + "; set data.label");
+    }
     return label_of(text_of(*value), settings_.label);
   }
 

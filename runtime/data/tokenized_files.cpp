@@ -24,7 +24,9 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr Bytes kMostCached = Bytes{64} << 30;
-constexpr Bytes kBatch = 4 << 20;  // of text that is encoded at a time
+// Of text that is encoded at a time, and documents, which take memory of their own.
+constexpr Bytes kBatch = 4 << 20;
+constexpr std::size_t kDocumentsOfBatch = 1 << 14;
 constexpr std::chrono::seconds kBetweenReports{5};
 
 std::string rate_of(Bytes bytes, Clock::time_point begin) {
@@ -236,7 +238,7 @@ class Cache {
       bytes += document.text.size();
       places.push_back(reader->where());
       documents.push_back(std::move(document));
-      if (bytes >= kBatch) encode();
+      if (bytes >= kBatch || documents.size() >= kDocumentsOfBatch) encode();
     }
     encode();
     const std::uint64_t tokens = output.finish();

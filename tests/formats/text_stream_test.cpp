@@ -55,6 +55,17 @@ class TextStreams : public ::testing::Test {
 
 using Lines = std::vector<std::string>;
 
+TEST_F(TextStreams, ZerosBehindGzipArePadding) {
+  const std::string text = text_of(kGzip), zeros(700, '\0');
+  if (refusal(text).find("built without") < 1000) GTEST_SKIP();
+  const Lines once = lines(text);
+  Lines twice = once;
+  twice.insert(twice.end(), once.begin(), once.end());
+  EXPECT_EQ(lines(text + zeros), once);
+  EXPECT_EQ(lines(text + zeros + text), twice);
+  EXPECT_NE(refusal(text + zeros + "text"), "(none)");
+}
+
 TEST_F(TextStreams, LinesOfAnyEnd) {
   EXPECT_EQ(lines("a\r\nb\n\nc"), (Lines{"a", "b", "", "c"}));
   EXPECT_EQ(lines(""), Lines{});

@@ -24,7 +24,8 @@ inline double norm_of(const std::vector<double>& values) {
   return std::sqrt(squares);
 }
 
-// You et al. 2020, algorithm 2, with the identity as phi and no layer-wise adaptation where there is no decay; t from 1.
+// You et al. 2020, algorithm 2, with the identity as phi and no layer-wise adaptation where there is no decay; t
+// from 1.
 inline void reference_step(ReferenceTensor& tensor, const std::vector<double>& gradient,
                            const optimizers::LambSettings& settings, double learning_rate, unsigned t) {
   const double beta1 = settings.beta1, beta2 = settings.beta2, decay = tensor.decay ? settings.weight_decay : 0;

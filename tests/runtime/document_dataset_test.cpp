@@ -261,6 +261,19 @@ TEST(DocumentDataset, KeepsTheChoicesOfAQuestionTogether) {
   EXPECT_EQ(row.tokens[kRowsOfSequence / 2], 47);
 }
 
+TEST(DocumentDataset, RefusesQuestionsInParts) {
+  const Data data;
+  DatasetSettings with = settings(SampleKind::packed);
+  with.head = models::HeadKind::choice;
+  with.causal = false;
+  DataFiles files = documents(data, {3, 4, 2});
+  for (const auto& labels : {std::vector{choice_target(2, 1), kFurtherChoice, choice_target(2, 0)},
+                             std::vector{kFurtherChoice, choice_target(2, 1), kFurtherChoice}}) {
+    files.labels = labels;
+    EXPECT_SAYS(bad_input([&] { DocumentDataset(files, with); }), "not those of whole questions");
+  }
+}
+
 TEST(DocumentDataset, RefusesWhatHasNoDocuments) {
   const Data data;
   data.write_counting("ids.bin", 50);

@@ -311,6 +311,15 @@ TEST(ChatTemplates, AreFoundBesideTheTokenizer) {
   EXPECT_SAYS(bad_input([&] { ChatTemplate("auto", data.path("empty")); }), "has no chat template");
 }
 
+TEST(DocumentEncoder, RefusesAChoiceWithoutTokens) {
+  const TextSettings settings{
+      .kind = TextKind::jsonl, .tokenizer = "bytes", .head = models::HeadKind::choice, .label = "label"};
+  const std::vector<TextDocument> documents = {{.text = "a"}, {.text = ""}};
+  std::size_t failed = 0;
+  EXPECT_SAYS(bad_input([&] { DocumentEncoder(settings, 1).encode(documents, failed); }), "have no tokens");
+  EXPECT_EQ(failed, 1u);
+}
+
 TEST(DocumentEncoder, MarksWhatIsLearnt) {
   TextSettings settings{
       .kind = TextKind::jsonl, .learn = Learn::assistant, .chat_template = "chatml", .tokenizer = "bytes"};
