@@ -1,5 +1,9 @@
 #include "runtime/hub_companions.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "core/files.h"
 #include "core/log.h"
 #include "l2l/errors.h"
@@ -10,7 +14,7 @@ namespace l2l::runtime {
 namespace {
 
 constexpr const char* kGeneration = "generation_config.json";
-constexpr const char* kTokenizer[] = {
+constexpr std::string_view kTokenizer[] = {
     "tokenizer.json",
     "tokenizer_config.json",
     "tokenizer.model",
@@ -44,6 +48,13 @@ bool has_tokenizer_of_run(const std::filesystem::path& from, const std::string& 
          std::filesystem::equivalent(from, std::filesystem::path(tokenizer).parent_path(), ignored);
 }
 
+// Under which programs look for the first of a tokenizer's files, whatever that is called.
+std::string usual_name(const std::vector<std::filesystem::path>& files) {
+  const std::string name = files[0].filename().string(), extension = files[0].extension().string();
+  if (text::has_merges(files) || std::ranges::find(kTokenizer, name) != std::end(kTokenizer)) return name;
+  return extension == ".json" ? "tokenizer.json" : extension == ".txt" ? "vocab.txt" : "tokenizer.model";
+}
+
 }  // namespace
 
 eps::Companions hub_companions(const ModelOptions& model, const std::filesystem::path& from,
@@ -52,11 +63,11 @@ eps::Companions hub_companions(const ModelOptions& model, const std::filesystem:
   std::string original;
   if (!from.empty()) {
     if (is_there(from / "config.json")) original = read_text(from / "config.json");
-    if (is_there(from / kGeneration)) companions.copies.push_back(from / kGeneration);
+    if (is_there(from / kGeneration)) companions.copies[kGeneration] = from / kGeneration;
   }
   const auto copy_tokenizer = [&](const std::filesystem::path& folder) {
-    for (const char* const name : kTokenizer) {
-      if (is_there(folder / name)) companions.copies.push_back(folder / name);
+    for (const std::string_view name : kTokenizer) {
+      if (is_there(folder / name)) companions.copies[std::string(name)] = folder / name;
     }
   };
   if (tokenizer == DataOptions().tokenizer) {
@@ -68,7 +79,11 @@ eps::Companions hub_companions(const ModelOptions& model, const std::filesystem:
   } else if (is_folder(tokenizer)) {
     copy_tokenizer(tokenizer);
   } else {
-    for (const std::filesystem::path& file : text::tokenizer_files(tokenizer)) companions.copies.push_back(file);
+    const std::vector<std::filesystem::path> files = text::tokenizer_files(tokenizer);
+    for (const std::filesystem::path& file : files) companions.copies[file.filename().string()] = file;
+    auto vocabulary = companions.copies.extract(files[0].filename().string());
+    vocabulary.key() = usual_name(files);
+    companions.copies.insert(std::move(vocabulary));
   }
   companions.texts["config.json"] = models::hub_config(model, original);
   return companions;

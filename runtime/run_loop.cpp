@@ -15,6 +15,7 @@ void RunObserver::step(const StepReport&) {}
 void RunObserver::saving(std::int64_t, SaveReason) {}
 void RunObserver::saved(const std::filesystem::path&) {}
 void RunObserver::validating(std::int64_t) {}
+void RunObserver::validation_goes_on(double) {}
 void RunObserver::validated(std::int64_t, const Evaluation&) {}
 void RunObserver::kept_best(const std::filesystem::path&) {}
 void RunObserver::ending(RunEnd) {}
@@ -215,7 +216,12 @@ bool RunLoop::is_validated() const { return validated_ == std::pair(trainer_.com
 void RunLoop::validate() {
   if (ranks_.any(requests_.stop)) return;
   tell([&](RunObserver& observer) { observer.validating(trainer_.completed_steps()); });
-  const std::optional<Evaluation> evaluation = trainer_.evaluate([this] { return requests_.stop.load(); });
+  std::uint64_t done = 0;
+  const std::optional<Evaluation> evaluation = trainer_.evaluate([&] {
+    const double share = static_cast<double>(done++) / static_cast<double>(state_.validation_minibatches);
+    tell([&](RunObserver& observer) { observer.validation_goes_on(share); });
+    return requests_.stop.load();
+  });
   last_validation_ = Clock::now();
   if (!evaluation) return;
   result_.validation = evaluation;

@@ -26,11 +26,12 @@ struct OwnCheckpoint {
 
 // What a run goes by of its trainer, as it changes.
 struct RunState {
-  OwnCheckpoint newest = {};          // of which this run is the continuation, then the newest of the run
-  std::int64_t edits = 0;             // of parameters and of the list of layers, by the program
-  std::uint64_t validation_hash = 0;  // of the validation data; constant
-  bool prepares = false;              // a step finds its learning rate and its samples, and has changed nothing yet
-  bool telling = false;               // the observer is being called
+  OwnCheckpoint newest = {};  // of which this run is the continuation, then the newest of the run
+  std::int64_t edits = 0;     // of parameters and of the list of layers, by the program
+  // Of the validation data; constant, as is in how many minibatches a validation takes them.
+  std::uint64_t validation_hash = 0, validation_minibatches = 0;
+  bool prepares = false;  // a step finds its learning rate and its samples, and has changed nothing yet
+  bool telling = false;   // the observer is being called
 };
 
 // One run. Thread-bound.

@@ -91,6 +91,10 @@ Trainer::Implementation::Implementation(const Options& options, const Measuring&
   if (plan.options.mismatched) mismatched = runtime::make_samples(*plan.options.mismatched, settings);
   if (train) data_hash = train->hash();
   if (validation) run.validation_hash = validation->hash();
+  for (const auto* const samples : {validation.get(), mismatched.get()}) {
+    const std::uint64_t at_once = samples_per_step();
+    if (samples != nullptr) run.validation_minibatches += (samples->windows() + at_once - 1) / at_once;
+  }
   list = plan.model.exchange.initial;
   if (plan.model.exchange.most == 0) list.clear();
 }

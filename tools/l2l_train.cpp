@@ -36,7 +36,7 @@ struct Session {
 };
 
 // Whether the options say where checkpoints go, so that --output does not. The config that the --output of another run
-// has kept says where those of that run are.
+// has kept says where those of that run are, if not in its folder.
 bool names_directory(const TrainArguments& arguments, const Options& options) {
   if (!sets(options, "checkpoint.directory")) return false;
   const auto sets_it = [](const std::string& assignment) { return assignment.starts_with("checkpoint.directory"); };
@@ -160,56 +160,61 @@ void check_chosen(const TrainArguments& arguments) {
     throw BadInput("--resume: name the run's config, " + arguments.output +
                    "/config.toml, or give --resume-if-any alone, which goes on by it");
   }
-  if (arguments.dry_run) throw BadInput("--dry-run is for a run with a CONFIG");
 }
 
 // For a run that is in `config`, and has its own copy of the rows.
-void check_same_run(const TrainArguments& arguments, const fs::path& config, const fs::path& rows, Warnings& warnings) {
+void check_same_run(const TrainArguments& arguments, const fs::path& config) {
   std::error_code error;
   const fs::path begun_from = load_options(config).model.pretrained;
   if (fs::weakly_canonical(arguments.pretrained, error) != fs::weakly_canonical(begun_from, error)) {
     throw BadInput("--pretrained " + arguments.pretrained + ": the run in " + arguments.output + " began from " +
                    begun_from.string() + "; name a new folder by --output, or the model that it began from");
   }
-  const fs::file_time_type changed = fs::last_write_time(arguments.data, error);
-  if (!error && changed > fs::last_write_time(rows, error)) {
-    warnings.add(LogLevel::warning, arguments.data + ": has changed since the run in " + arguments.output +
-                                        " was prepared, which goes on with the rows it had; to train on the new " +
-                                        "ones, name a new folder by --output");
-  }
+  if (are_rows_of(arguments.output, arguments.data)) return;
+  throw BadInput("--data " + arguments.data + ": the run in " + arguments.output +
+                 " has other rows; to train on these, name a new folder by --output; to go on with those it has: " +
+                 "l2l-train " + config.string() + " --output " + arguments.output + " --resume-if-any");
 }
 
 // The command that chose a run and began it, given once more with --resume-if-any, goes on by the config that it chose.
-void take_chosen_config(TrainArguments& arguments, Warnings& warnings) {
+void take_chosen_config(TrainArguments& arguments) {
   const fs::path output = arguments.output, config = output / "config.toml", rows = output / "data/train.jsonl";
   std::error_code ignored;
   if (!arguments.config.config.empty() || !arguments.resume_if_any) return;
   if (!fs::exists(config, ignored) || !fs::exists(rows, ignored)) return;
-  check_same_run(arguments, config, rows, warnings);
+  check_same_run(arguments, config);
   if (!arguments.quiet) {
-    print_message("goes on by " + config.string() + ", as chosen before; --pretrained and --data are not read again");
+    print_message("goes on by " + config.string() + ", as chosen before");
   }
   arguments.config.config = config.string();
   arguments.pretrained.clear();
 }
 
-// Chooses, says what and why, and keeps it as a config, in which the microbatch is the one that the plan has.
+// A dry run looks ahead, and waits for no measurement.
+double seconds_of_measuring(const TrainArguments& arguments) { return arguments.dry_run ? 0 : Measuring().seconds; }
+
+// Chooses, says what and why, and keeps it as a config, in which the microbatch is the one that the plan has. A dry run
+// keeps nothing.
 int train_chosen(const TrainArguments& arguments, Session& session) {
   ChosenFolder folder(arguments.output);  // a run that is refused leaves it as it was
   ChosenRun chosen = choose_run(arguments.pretrained, arguments.data, arguments.output, arguments.config.assignments);
   MeasuringLine line(arguments.quiet);
-  Trainer trainer(chosen.options(), line.measuring(Measuring().seconds));
+  Trainer trainer(chosen.options(), line.measuring(seconds_of_measuring(arguments)));
   line.finish();
   chosen.set("batch.micro_batch", std::to_string(trainer.options().batch.micro_batch), "as the plan has it");
   Run(arguments, trainer, session.signals, session.warnings).check();
+  std::erase_if(chosen.keys, [&](const ChosenKey& key) {  // the folder may be moved
+    return key.key == "checkpoint.directory" && key.reason == "--output";
+  });
   folder.write_config(chosen.config());
   if (!arguments.quiet) {
     const fs::path config = fs::path(arguments.output) / "config.toml";
-    std::string text = arguments.data + ": " + chosen.data + "\nchosen (" + config.string() + "):\n";
+    const std::string place = arguments.dry_run ? "" : " (" + config.string() + ")";
+    std::string text = arguments.data + ": " + chosen.data + "\nchosen" + place + ":\n";
     for (const ChosenKey& each : chosen.keys) text += "  " + each.key + " = " + each.value + "  " + each.reason + "\n";
     write_message(text);
   }
-  folder.keep(true);
+  folder.keep(!arguments.dry_run);
   try {
     return run(arguments, trainer, session);
   } catch (const BadInput&) {
@@ -222,7 +227,7 @@ int train(TrainArguments arguments, Outcome& outcome) {
   Session session{.signals = {}, .warnings = {}, .outcome = outcome};
   while (arguments.output.size() > 1 && arguments.output.ends_with('/')) arguments.output.pop_back();
   check_chosen(arguments);
-  take_chosen_config(arguments, session.warnings);
+  take_chosen_config(arguments);
   if (!arguments.allow_change.empty() && arguments.resume.empty() && !arguments.resume_if_any) {
     throw BadInput("--allow-change requires --resume or --resume-if-any");
   }
@@ -248,8 +253,7 @@ int train(TrainArguments arguments, Outcome& outcome) {
   arguments.pretrained = options.model.pretrained;
   arguments.new_head = options.model.new_head;
   MeasuringLine line(arguments.quiet);
-  // A dry run looks ahead, and waits for no measurement.
-  Trainer trainer(options, line.measuring(arguments.dry_run ? 0 : Measuring().seconds));
+  Trainer trainer(options, line.measuring(seconds_of_measuring(arguments)));
   line.finish();
   return run(arguments, trainer, session);
 }

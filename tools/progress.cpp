@@ -25,8 +25,15 @@ std::string clock_time(double seconds) {
 
 }  // namespace
 
-Progress::Progress(std::int64_t first, std::int64_t steps, const std::string& unit, bool quiet)
-    : first_(first), steps_(steps), unit_(unit), quiet_(quiet), terminal_(rewrites_lines()) {}
+Progress::Progress(std::int64_t first, std::int64_t steps, const Options& options, bool quiet)
+    : first_(first),
+      steps_(steps),
+      unit_(options.model.head == "custom" ? "samples" : "tokens"),
+      quiet_(quiet),
+      terminal_(rewrites_lines()),
+      validates_(options.data.has_validation()),
+      validate_every_(options.run.validate_every),
+      validate_minutes_(options.run.validate_minutes) {}
 
 void Progress::show(const StepReport& report) {
   double& tokens = count_ == 0 ? first_tokens_ : tokens_;
@@ -41,18 +48,56 @@ void Progress::show(const StepReport& report) {
   stash_ms_ += report.stash_stall_ms;
   update_ms_ += update_ms;
   if (report.skipped) show_skipped(report);
-  const steady_clock::time_point now = steady_clock::now();
+  const bool due = is_due();
+  if (quiet_ || !(due || count_ == 1 || report.step == steps_)) return;
+  show_line(parts(report, duration<double>(steady_clock::now() - start_).count()));
+}
+
+bool Progress::is_due() {
   const double interval = terminal_ ? kTerminalInterval : kLogInterval;
-  const bool due = count_ == 1 || report.step == steps_ || duration<double>(now - last_shown_).count() >= interval;
-  if (quiet_ || !due) return;
-  last_shown_ = now;
-  std::vector<LinePart> line = parts(report, duration<double>(now - start_).count());
+  return duration<double>(steady_clock::now() - last_shown_).count() >= interval;
+}
+
+void Progress::show_line(std::vector<LinePart> line) {
+  last_shown_ = steady_clock::now();
   if (terminal_) {
     rewrite_line(fit(std::move(line), terminal_columns()));
   } else {
     write_message(fit(std::move(line), kLogColumns) + "\n");
   }
   open_line_ = terminal_;
+}
+
+void Progress::begin_validation() { validation_start_ = steady_clock::now(); }
+
+void Progress::show_validation(std::int64_t step, double share) {
+  if (quiet_ || !is_due()) return;
+  const double elapsed = duration<double>(steady_clock::now() - validation_start_).count();
+  std::vector<LinePart> line = {
+      {0, print("step %lld/%lld", static_cast<long long>(step), static_cast<long long>(steps_))},
+      {1, print("validation %.0f%%", 100 * share)}};
+  if (share > 0) line.push_back({2, "ETA " + clock_time(elapsed * (1 - share) / share)});
+  show_line(std::move(line));
+}
+
+std::int64_t Progress::validations_left(std::int64_t step, double seconds) const {
+  if (!validates_) return 0;
+  std::int64_t left = validate_minutes_ > 0 ? static_cast<std::int64_t>(seconds / (60 * validate_minutes_)) : 0;
+  if (validate_every_ > 0) left = std::max(left, (steps_ - 1) / validate_every_ - step / validate_every_);
+  return left + 1;  // the one at the end
+}
+
+std::string Progress::time_left(std::int64_t step, double elapsed) const {
+  const double each = (elapsed - validation_seconds_) / static_cast<double>(step - first_);
+  const double seconds = static_cast<double>(steps_ - step) * each;
+  const std::int64_t validations = validations_left(step, seconds);
+  if (validations == 0) return "ETA " + clock_time(seconds);
+  if (validations_ == 0) {
+    return "ETA " + clock_time(seconds) + print(" and %lld validation", static_cast<long long>(validations)) +
+           (validations == 1 ? "" : "s");
+  }
+  return "ETA " +
+         clock_time(seconds + static_cast<double>(validations) * validation_seconds_ / static_cast<double>(validations_));
 }
 
 // On a line of its own, which stays.
@@ -64,14 +109,13 @@ void Progress::show_skipped(const StepReport& report) {
 }
 
 std::vector<LinePart> Progress::parts(const StepReport& report, double elapsed) const {
-  const double left = static_cast<double>(steps_ - report.step) * elapsed / static_cast<double>(report.step - first_);
   const double total_ms = std::max(1e-9, 1e3 * (seconds_ + first_seconds_));
   const double waits = weights_ms_ + stash_ms_ + update_ms_;
   std::vector<LinePart> parts = {
       {0, print("step %lld/%lld", static_cast<long long>(report.step), static_cast<long long>(steps_))},
       {1, print("loss %.4f", report.loss)},
       {3, print("%.0f ", tokens_per_second()) + unit_ + "/s"},
-      {2, "ETA " + clock_time(left)}};
+      {2, time_left(report.step, elapsed)}};
   if (!validation_.empty()) parts.push_back({4, validation_});
   parts.push_back({5, milliseconds(report.step_ms) +
                           (report.predicted_ms ? " (predicted " + milliseconds(*report.predicted_ms) + ")" : "")});
@@ -87,6 +131,8 @@ void Progress::add_ratio(const StepReport& report) {
 }
 
 void Progress::show_validation(const Evaluation& validation) {
+  validation_seconds_ += duration<double>(steady_clock::now() - validation_start_).count();
+  ++validations_;
   validation_ = print("validation %.4f", validation.loss);
   for (const auto& [name, value] : validation.metrics) validation_ += " " + name + print(" %.4f", value);
 }

@@ -17,9 +17,12 @@ namespace l2l::tools {
 class Progress {
  public:
   // Shows nothing when `quiet`. `first`: steps completed when the run begins. `unit`: what StepReport::tokens counts.
-  Progress(std::int64_t first, std::int64_t steps, const std::string& unit, bool quiet);
+  // Of a run of these options.
+  Progress(std::int64_t first, std::int64_t steps, const Options& options, bool quiet);
 
   void show(const StepReport& report);
+  void begin_validation();
+  void show_validation(std::int64_t step, double share);
   // The lines that follow end with its loss and metrics.
   void show_validation(const Evaluation& validation);
   // Ends the line that is rewritten, so that other messages can follow.
@@ -40,10 +43,18 @@ class Progress {
   void add_ratio(const StepReport& report);
   void show_skipped(const StepReport& report);
   std::vector<LinePart> parts(const StepReport& report, double elapsed) const;
+  // "ETA 0:14"; before the first validation has shown what one takes: "ETA 0:04 and 6 validations".
+  std::string time_left(std::int64_t step, double elapsed) const;
+  // After so many completed steps, of which the others take about `seconds`.
+  std::int64_t validations_left(std::int64_t step, double seconds) const;
+  bool is_due();
+  void show_line(std::vector<LinePart> line);
 
   const std::int64_t first_, steps_;
   const std::string unit_;
-  const bool quiet_, terminal_;
+  const bool quiet_, terminal_, validates_;
+  const std::int64_t validate_every_;  // steps; 0: at the end only
+  const double validate_minutes_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point last_shown_{};
   std::int64_t count_ = 0;
@@ -53,6 +64,9 @@ class Progress {
   std::array<double, kRatios> ratios_{};  // a ring
   std::size_t ratio_count_ = 0;
   std::string validation_;  // of the last one; empty before
+  std::chrono::steady_clock::time_point validation_start_{};
+  double validation_seconds_ = 0;  // of all that were made
+  std::int64_t validations_ = 0;
   bool open_line_ = false;
 };
 

@@ -51,8 +51,9 @@ struct SavedRun {
 
 // Files beside a checkpoint's own, which make its folder one that other programs load.
 struct Companions {
-  std::map<std::string, std::string> texts = {};   // by name
-  std::vector<std::filesystem::path> copies = {};  // copied byte by byte; one that cannot be read is warned of
+  std::map<std::string, std::string> texts = {};  // by name
+  // By name there, files that are copied byte by byte; one that cannot be read is warned of.
+  std::map<std::string, std::filesystem::path> copies = {};
 };
 
 // Writes them into `folder`, fsync included. Throws Error.

@@ -199,7 +199,7 @@ std::filesystem::path save_on_ranks(const std::filesystem::path& directory, cons
 
 void write_companions(const std::filesystem::path& folder, const Companions& companions) {
   for (const auto& [name, text] : companions.texts) write_text(folder / name, text);
-  for (const std::filesystem::path& file : companions.copies) carry(file, folder / file.filename());
+  for (const auto& [name, file] : companions.copies) carry(file, folder / name);
 }
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,

@@ -39,4 +39,7 @@ struct L2L_API ChosenRun {
 L2L_API ChosenRun choose_run(const std::filesystem::path& pretrained, const std::filesystem::path& data,
                              const std::filesystem::path& output, std::span<const std::string> assignments);
 
+// Whether choose_run() has made `output`/data of the rows in `data`. Throws BadInput where a file cannot be read.
+L2L_API bool are_rows_of(const std::filesystem::path& output, const std::filesystem::path& data);
+
 }  // namespace l2l

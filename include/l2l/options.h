@@ -155,8 +155,7 @@ struct DataOptions {
   std::string separator = {};             // text: what lies between documents; empty: a file is one document
   std::vector<std::string> columns = {};  // jsonl, csv, tsv: that of the text, or those of prompt and completion
   // jsonl, csv, tsv: the column of what model.head learns: the class, by number (0 to model.labels - 1) or by
-  // model.label_names; the number; the classes of words; the right choice (from 0). For the latter two there are
-  // defaults: "tags", and "label".
+  // model.label_names; the number; the classes of words; the right choice (from 0). Empty: "label"; of words, "tags".
   std::string label = {};
   // A task of GLUE (Wang et al., 2019) by name, from its files as distributed; sets format, columns, label, model.head,
   // model.labels and model.label_names: "cola" | "sst2" | "mrpc" | "stsb" | "qqp" | "mnli" | "qnli" | "rte" | "wnli"

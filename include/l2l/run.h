@@ -99,6 +99,8 @@ class L2L_API RunObserver {
   virtual void saving(std::int64_t step, SaveReason reason);
   virtual void saved(const std::filesystem::path& checkpoint);
   virtual void validating(std::int64_t step);
+  // Between its minibatches: the share that is done. No function of the trainer may be called.
+  virtual void validation_goes_on(double share);
   virtual void validated(std::int64_t step, const Evaluation& evaluation);
   // It was the best so far; `checkpoint` is what checkpoint.best keeps.
   virtual void kept_best(const std::filesystem::path& checkpoint);

@@ -75,7 +75,7 @@ void write_adapter(const std::filesystem::path& folder, const Options& options, 
   eps::Companions companions = hub_companions(options.model, options.model.base);
   companions.texts = {
       {models::kAdapterConfig, models::adapter_config(options.lora, options.model, options.model.base, saved)}};
-  std::erase_if(companions.copies, [](const auto& file) { return file.filename() == "generation_config.json"; });
+  companions.copies.erase("generation_config.json");
   eps::write_companions(target, companions);
   sync_folder(target);
 }

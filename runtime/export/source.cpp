@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "core/files.h"
 #include "core/log.h"
@@ -99,6 +101,10 @@ std::filesystem::path export_place(const std::filesystem::path& target, const ch
   std::filesystem::path place = absolute_path(target).lexically_normal();
   if (!place.has_filename()) place = place.parent_path();
   if (is_there(place)) throw BadInput(target.string() + ": exists already; name a new " + what);
+  const std::filesystem::path folder = place.parent_path();
+  if (is_folder(folder) && access(folder.c_str(), W_OK) != 0) {
+    throw BadInput(target.string() + ": cannot be written: " + std::generic_category().message(errno));
+  }
   return place;
 }
 
@@ -109,7 +115,11 @@ void make_export(const std::filesystem::path& place, const std::function<void(co
     move_path(temporary, place);
     sync_folder(place.parent_path());
   } catch (...) {
-    remove_folder(temporary);
+    try {
+      remove_folder(temporary);
+    } catch (const Error& error) {  // what led here is told
+      log(LogLevel::warning, error.what());
+    }
     throw;
   }
 }

@@ -28,6 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using runtime::RowKind;
+using runtime::RowParts;
 using runtime::RowSurvey;
 
 constexpr std::int64_t kMinibatch = 32;
@@ -152,8 +153,15 @@ void Chooser::check() const {
     refuse("its rows have choices, which are for bert and roberta; " + pretrained_.string() + " is " +
            model_.architecture);
   }
-  if (!text::has_tokenizer(pretrained_)) {
-    throw BadInput("--pretrained " + pretrained_.string() + ": has no tokenizer", of_file(pretrained_.string()));
+  if (!text::has_tokenizer(pretrained_) && !is_said("data.tokenizer")) {
+    throw BadInput("--pretrained " + pretrained_.string() +
+                       ": has no tokenizer; name one by --set data.tokenizer=FILE, a tokenizer.json or tokenizer.model",
+                   of_file(pretrained_.string()));
+  }
+  if (std::ranges::count(rows_.unread, "text_pair") > 0 && !is_said("data.columns")) {
+    refuse(
+        "has \"text_pair\" beside \"text\"; to learn both: --set 'data.columns=[\"text\", \"text_pair\"]'; the first "
+        "alone: --set 'data.columns=[\"text\"]'");
   }
   check_there_is_something_to_learn();
 }
@@ -407,6 +415,13 @@ std::string ChosenRun::config() const {
 
 Options ChosenRun::options() const { return parse_options(config(), "(chosen options)"); }
 
+// As choose_run() names them in its folder.
+static RowParts parts_in(const fs::path& folder) { return {folder / "train.jsonl", folder / "validation.jsonl"}; }
+
+bool are_rows_of(const fs::path& output, const fs::path& data) {
+  return runtime::holds_rows(parts_in(output / "data"), data);
+}
+
 ChosenRun choose_run(const fs::path& pretrained, const fs::path& data, const fs::path& output,
                      std::span<const std::string> assignments) {
   const fs::path parts = output / "data";
@@ -417,7 +432,7 @@ ChosenRun choose_run(const fs::path& pretrained, const fs::path& data, const fs:
   set_all(run, said);
   validate_options(run.options());
   make_folders(parts);
-  runtime::split_rows(data, chooser.rows().rows, parts / "train.jsonl", parts / "validation.jsonl");
+  runtime::split_rows(data, chooser.rows().rows, parts_in(parts));
   return run;
 }
 

@@ -191,6 +191,15 @@ bool take(const toml::node& value, Target& target) {
   return true;
 }
 
+// "run.toml:12": where `entry` is, in a table whose value begins at `where`. What is no line of a file stays.
+std::string place_of(const toml::node& entry, std::string_view where) {
+  const std::size_t colon = where.rfind(':') + 1;
+  const std::string_view number = where.substr(colon);
+  const bool names_line = colon > 0 && !number.empty() && number.find_first_not_of("0123456789") == number.npos;
+  return std::string(where.substr(0, names_line ? colon : where.npos)) +
+         (names_line ? std::to_string(entry.source().begin.line) : "");
+}
+
 template <typename Row>
 bool take_tables(const toml::node& value, std::string_view where, std::vector<Row>& rows) {
   const auto* array = value.as_array();
@@ -207,10 +216,10 @@ bool take_tables(const toml::node& value, std::string_view where, std::vector<Ro
         std::string names;
         for (const Key& known : keys) names += (names.empty() ? "" : ", ") + std::string(known.name);
         const std::string section(table_name<Row>());
-        throw BadInput("unknown key " + section + "." + std::string(name) + " in " + std::string(where) + "; [[" +
+        throw BadInput("unknown key " + section + "." + std::string(name) + " in " + place_of(entry, where) + "; [[" +
                        section + "]] has " + names);
       }
-      assign_value(*key, entry, where);
+      assign_value(*key, entry, place_of(entry, where));
     }
   }
   return true;

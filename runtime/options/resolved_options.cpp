@@ -107,10 +107,9 @@ void check_labels(const Options& options) {
                    "\" tells no classes apart; set \"classification\"");
   }
   const bool has_data = !data.train.empty() || !data.source.empty() || !data.validation.empty();
-  if ((head != "language") == data.label.empty() && has_data) {
-    throw BadInput(head == "language" ? "data.label = \"" + data.label +
-                                            "\": model.head = \"language\" learns no labels; set \"classification\""
-                                      : "model.head = \"" + head + "\" learns labels: name their column by data.label");
+  if (head == "language" && !data.label.empty() && has_data) {
+    throw BadInput("data.label = \"" + data.label +
+                   "\": model.head = \"language\" learns no labels; set \"classification\"");
   }
   const auto learns_all = [&](const DataSource& source) { return options_of(source, data).learn == "all"; };
   const bool all = data.learn == "all" && std::all_of(data.source.begin(), data.source.end(), learns_all);
@@ -129,11 +128,11 @@ void require_labels(const DataFiles& files, const std::string& head) {
                  (lists ? "JSON Lines" : "JSON Lines or tables"));
 }
 
-// Where the head has a column of its own.
+// As files of Hugging Face call it.
 void set_label(Options& options) {
-  if (!options.data.label.empty()) return;
-  if (options.model.head == "tokens") options.data.label = "tags";
-  if (options.model.head == "choice") options.data.label = "label";
+  const std::string& head = options.model.head;
+  if (!options.data.label.empty() || head == "language" || head == "custom") return;
+  options.data.label = head == "tokens" ? "tags" : "label";
 }
 
 // MNLI has two validation sets, of which the second has other genres than the training data.

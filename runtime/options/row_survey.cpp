@@ -78,12 +78,23 @@ class Survey {
     throw BadInput(stream_.file().string() + ": line " + std::to_string(line_) + ": " + reason);
   }
 
+  // Of a line that is no object.
+  std::string way_out(const std::string& line) const {
+    const std::string trimmed = line.substr(line.find_first_not_of(" \t\r"));
+    if (trimmed[0] == '[' || trimmed == "{" || trimmed == "{\r") {
+      return "; each row is a line: of a list, jq -c '.[]' FILE makes that; of other JSON, jq -c . FILE";
+    }
+    if (trimmed[0] == '{') {
+      const bool names_number = line.find("NaN") != line.npos || line.find("Infinity") != line.npos;
+      return names_number ? " (NaN and Infinity are not JSON)" : "";
+    }
+    return found_.rows == 0 ? "; tables and plain text are for a config: data.train, data.label" : "";
+  }
+
   void add(const std::string& line) {
     const json row = parse_json(line);
     if (row.is_discarded() || !row.is_object()) {
-      const bool other_file = found_.rows == 0 && line[line.find_first_not_of(" \t\r")] != '{';
-      refuse(std::string("is not a JSON object in UTF-8") +
-             (other_file ? "; tables and plain text are for a config: data.train, data.label" : ""));
+      refuse("is not a JSON object in UTF-8" + way_out(line));
     }
     if (kind_ == nullptr) choose_kind(row);
     for (const std::string& name : kind_->members) {
@@ -219,18 +230,53 @@ bool is_held_out(std::uint64_t index, std::uint64_t rows) {
   return index % kOneOf == chosen;
 }
 
-void split_rows(const std::filesystem::path& file, std::uint64_t rows, const std::filesystem::path& train,
-                const std::filesystem::path& validation) {
-  formats::TextStream stream(file);
-  OutputFile kept(train), held(validation);
+namespace {
+
+class Rows {
+ public:
+  explicit Rows(const std::filesystem::path& file) : stream_(file) {}
+
+  // The next line that is not blank; false at the end.
+  bool read(std::string& row) {
+    while (stream_.read_line(row, kMostLine)) {
+      if (row.find_first_not_of(" \t\r") != std::string::npos) return true;
+    }
+    return false;
+  }
+
+ private:
+  formats::TextStream stream_;
+};
+
+std::uint64_t count_rows(const std::filesystem::path& file) {
+  Rows rows(file);
+  std::uint64_t count = 0;
+  for (std::string row; rows.read(row);) ++count;
+  return count;
+}
+
+}  // namespace
+
+void split_rows(const std::filesystem::path& file, std::uint64_t rows, const RowParts& parts) {
+  Rows all(file);
+  OutputFile kept(parts.train), held(parts.validation);
   std::uint64_t index = 0;
-  for (std::string line; stream.read_line(line, kMostLine);) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    line += '\n';
-    (is_held_out(index++, rows) ? held : kept).write(line);
+  for (std::string row; all.read(row);) {
+    row += '\n';
+    (is_held_out(index++, rows) ? held : kept).write(row);
   }
   kept.finish();
   held.finish();
+}
+
+bool holds_rows(const RowParts& parts, const std::filesystem::path& file) {
+  const std::uint64_t count = count_rows(parts.train) + count_rows(parts.validation);
+  Rows all(file), kept(parts.train), held(parts.validation);
+  std::uint64_t index = 0;
+  for (std::string row, its; all.read(row); ++index) {
+    if (index == count || !(is_held_out(index, count) ? held : kept).read(its) || its != row) return false;
+  }
+  return index == count;
 }
 
 }  // namespace l2l::runtime

@@ -31,8 +31,14 @@ RowSurvey survey_rows(const std::filesystem::path& file);
 // least one.
 bool is_held_out(std::uint64_t index, std::uint64_t rows);
 
-// Copies the rows of `file` to `train` and `validation`, in their order.
-void split_rows(const std::filesystem::path& file, std::uint64_t rows, const std::filesystem::path& train,
-                const std::filesystem::path& validation);
+struct RowParts {
+  std::filesystem::path train, validation;
+};
+
+// Whether split_rows() has made the parts of this file. Throws BadInput.
+bool holds_rows(const RowParts& parts, const std::filesystem::path& file);
+
+// Copies the rows of `file`, in their order.
+void split_rows(const std::filesystem::path& file, std::uint64_t rows, const RowParts& parts);
 
 }  // namespace l2l::runtime

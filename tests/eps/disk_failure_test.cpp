@@ -64,7 +64,7 @@ class Attempt {
     OutputFile output(file);
     output.write("carried");
     output.finish();
-    companions_.copies.push_back(file);
+    companions_.copies[file.filename().string()] = file;
   }
 
   std::optional<Saved> found() {

@@ -132,8 +132,8 @@ TEST(ClassificationOptions, ThatContradictTheDataAreRefused) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   EXPECT_EQ(refusal([](Options&) {}), "(none)");
-  says([](Options& o) { o.data.label.clear(); }, "name their column by data.label");
-  says([](Options& o) { o.data.label = "grade"; }, "line 1: has no \"grade\"");
+  says([](Options& o) { o.data.label.clear(); }, "line 1: has no \"label\" among \"class\"");
+  says([](Options& o) { o.data.label = "grade"; }, "line 1: has no \"grade\" among \"class\"");
   says([](Options& o) { o.model.labels = 2; }, "not a class from 0 to 1");
   says([](Options& o) { o.data.samples = "stream"; }, "learns labels of documents");
   says([](Options& o) { o.data.format = "text"; }, "it takes JSON Lines or tables");

@@ -123,8 +123,10 @@ TEST(Options, SaysWhatWasExpectedAndFound) {
   EXPECT_SAYS(refusal("model.layers=true"), "found true");
   EXPECT_SAYS(refusal("model.tie_embeddings=1"), "expected true or false, found the integer 1");
   EXPECT_SAYS(refusal("data.train=[1]"), "expected an array of strings");
-  EXPECT_SAYS(refusal("optimizer.betas=[0.9]"), "expected an array of two numbers in [0, 1), found an array of 1");
-  EXPECT_SAYS(refusal("optimizer.betas=[0.9, 1]"), "expected an array of two numbers in [0, 1)");
+  EXPECT_SAYS(refusal("optimizer.betas=[0.9]"),
+              "expected an array of two numbers in [0, 0.999999], found an array of 1");
+  EXPECT_SAYS(refusal("optimizer.betas=[0.9, 1]"), "expected an array of two numbers in [0, 0.999999]");
+  EXPECT_SAYS(refusal("optimizer.betas=[0.9, 0.99999999]"), "in [0, 0.999999]");  // is 1 in fp32
   EXPECT_SAYS(refusal("device.memory=8Gi"), "expected a size such as \"8GiB\"");
   EXPECT_SAYS(refusal("device.memory=-1"), "expected a size such as \"8GiB\"");
   EXPECT_SAYS(refusal("run.seed=-1"), "expected an integer from 0");
@@ -317,7 +319,7 @@ void change(const runtime::Field& field, int number) {
   if (const auto* f = std::get_if<RealField>(&field)) {  // needs all 17 digits
     *f->value = f->may_be_dynamic ? 1024.5 : std::max(0.0, f->range.least) + 1.0 / (3.5 + number);
   }
-  if (const auto* f = std::get_if<PairField>(&field)) *f->first = 1.0 / 7, *f->second = std::nextafter(1.0, 0.0);
+  if (const auto* f = std::get_if<PairField>(&field)) *f->first = 1.0 / 7, *f->second = std::nextafter(0.99, 0.0);
   if (const auto* f = std::get_if<BooleanField>(&field)) *f->value = !*f->value;
   if (const auto* f = std::get_if<TextField>(&field)) {
     *f->value = f->choices.empty() ? "some text" : std::string(f->choices.back());
@@ -337,6 +339,15 @@ void change(const runtime::Field& field, int number) {
   if (const auto* f = std::get_if<TextsField>(&field))
     *f->value = {"a \"b\" \\ [c]", "d" + std::to_string(number), "é"};
   if (const auto* f = std::get_if<PathField>(&field)) *f->value = "runs/\"x\" \\ é " + std::to_string(number);
+}
+
+TEST(Options, NamesTheLineWithinASource) {
+  const auto said = [](const std::string& line) {
+    const std::string text = "[data]\n[[data.source]]\ntrain = [\"a\"]\n\n[[data.source]]\ntrain = [\"b\"]\n";
+    return testing::refusal([&] { parse_options(text + line, "run.toml"); });
+  };
+  EXPECT_SAYS(said("weight = -1.0"), "data.source.weight in run.toml:7: expected");
+  EXPECT_SAYS(said("wieght = 1.0"), "unknown key data.source.wieght in run.toml:7; [[data.source]] has");
 }
 
 TEST(Options, TomlRoundTripsEveryField) {

@@ -64,7 +64,7 @@ TEST(RowSurvey, RefusesWhatNoRunCanLearn) {
               "line 2: has no \"label\", as the first row has");
   EXPECT_SAYS(refusal(labelled({"1", "1"})), "all rows have the label \"1\"");
   EXPECT_SAYS(refusal("text,label\nx,1"), "line 1: is not a JSON object in UTF-8; tables and plain text");
-  for (const char* const broken : {"{\"text\": \"\xff\"}", "{"}) {
+  for (const char* const broken : {"{\"text\": \"\xff\"}", "{\"text\": "}) {
     EXPECT_TRUE(refusal(broken).ends_with("rows.jsonl: line 1: is not a JSON object in UTF-8")) << refusal(broken);
   }
   const std::pair<const char*, const char*> labels[] = {
@@ -99,7 +99,9 @@ TEST(RowSurvey, HoldsOutOneOfTwenty) {
   std::string rows;
   for (int i = 0; i < 50; ++i) rows += "{\"text\": \"" + std::to_string(i) + "\"}\n\n";
   data.write("rows.jsonl", rows);
-  split_rows(data.path("rows.jsonl"), 50, data.path("train"), data.path("held"));
+  const RowParts parts{data.path("train"), data.path("held")};
+  split_rows(data.path("rows.jsonl"), 50, parts);
+  EXPECT_TRUE(holds_rows(parts, data.path("rows.jsonl")));
   const auto lines = [&](const char* name) {
     std::ifstream file(data.path(name));
     Names found;

@@ -89,15 +89,21 @@ class OneCommandTest(unittest.TestCase):
             hashes.append(json.loads(done.stdout.splitlines()[-1])["weights_hash"])
             if resumed:
                 shutil.rmtree(self.path / "out/checkpoints")  # as if stopped before the first was saved
-        self.assertIn("goes on by out/config.toml, as chosen before; --pretrained and --data are not read again", done.stderr)
+        self.assertIn("goes on by out/config.toml, as chosen before", done.stderr)
         self.assertEqual(hashes[1], hashes[2])
         stopped = self.train(*command[2:], "--set", "run.steps=1000000", "--set", "run.seconds=1")
-        self.assertRegex(stopped.stderr, "\nto go on: .*l2l-train out/config.toml --output out --resume-if-any --resume .*/out/checkpoints\n")
-        self.assertNotIn("has changed", done.stderr)
-        self.rows.write_text(self.rows.read_text() + json.dumps({"text": "new", "label": "good"}) + "\n")
-        told = self.train(*command, "--quiet")
-        self.assertEqual(told.returncode, 0, told.stderr)
-        self.assertIn("warning: " + f"{self.rows}: has changed since the run in out was prepared", told.stderr)
+        self.assertRegex(stopped.stderr, "\nto go on: .*l2l-train out/config.toml --output out --resume-if-any --resume out/checkpoints\n")
+        text = self.rows.read_text()
+        for rows in (text + json.dumps({"text": "new", "label": "good"}) + "\n", text.replace("great", "grand"), text[:text.rindex("{")]):
+            self.rows.write_text(rows)
+            refused = self.train(*command, "--quiet")
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn(f"--data {self.rows}: the run in out has other rows; to train on these, name a new folder", refused.stderr)
+            self.assertIn("l2l-train out/config.toml --output out --resume-if-any\n", refused.stderr)
+        refused = self.train(*command, "--quiet", data="nowhere.jsonl")
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("nowhere.jsonl: cannot be", refused.stderr)
+        self.rows.write_text(text)
         other = self.path / "other"
         other.symlink_to(MODEL)
         self.assertEqual(self.train(*command, model=other).returncode, 0)  # by another name
@@ -309,6 +315,41 @@ class OneCommandTest(unittest.TestCase):
         self.assertEqual(self.chosen("model.sequence", done), "512  40 of the first 40 rows are longer, of 702 tokens on average")
         self.assertIn('held out for validation; not read: ["source"]', done.stderr)
 
+    def test_a_dry_run_says_what_is_chosen_and_leaves_nothing(self):
+        done = self.train("--dry-run")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.chosen("model.labels", done), "2  different labels in the rows")
+        self.assertIn("device (exact)", done.stderr)
+        self.assertFalse((self.path / "out").exists())
+
+    def test_pairs_are_not_read_by_half(self):
+        pairs = [{"text": "a film", "text_pair": f"an actor {i}", "label": i % 2} for i in range(40)]
+        self.rows.write_text("".join(json.dumps(row) + "\n" for row in pairs))
+        self.refuse('has "text_pair" beside "text"; to learn both: --set \'data.columns=["text", "text_pair"]\'')
+        done = self.train("--dry-run", "--set", 'data.columns=["text", "text_pair"]')
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_model_without_a_tokenizer_takes_the_one_that_is_named(self):
+        model, tokenizer = self.path / "bare", self.path / "mine.json"
+        shutil.copytree(MODEL, model)
+        shutil.copy(MODEL / "tokenizer.json", tokenizer)
+        for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
+            (model / name).unlink(missing_ok=True)
+        refused = self.train(model=model)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("has no tokenizer; name one by --set data.tokenizer=FILE", refused.stderr)
+        done = self.train("--set", f"data.tokenizer={tokenizer}", "--set", "run.steps=2", model=model)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # Under the name by which programs find it.
+        tokenizer.rename(self.path / "moved.json")
+        exported = self.run_tool("out", "exported", name="l2l-export")
+        self.assertEqual(exported.returncode, 0, exported.stderr)
+        self.assertEqual((self.path / "exported/tokenizer.json").read_bytes(), (MODEL / "tokenizer.json").read_bytes())
+        # And its rows as they are.
+        evaluated = self.run_tool("exported", "--data", self.rows, name="l2l-eval")
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        self.assertIn("accuracy", json.loads(evaluated.stdout)["metrics"])
+
     def refuse(self, says, *more, **named):
         done = self.train(*more, **named)
         self.assertEqual(done.returncode, 2, done.stderr)
@@ -322,6 +363,10 @@ class OneCommandTest(unittest.TestCase):
         self.refuse("bad.jsonl: line 4: is not a JSON object", data=bad)
         bad.write_text("text,label\nx,1\n")
         self.refuse("tables and plain text are for a config: data.train", data=bad)
+        bad.write_text('[{"text": "x", "label": 1}]\n')
+        self.refuse("each row is a line: of a list, jq -c '.[]' FILE makes that", data=bad)
+        bad.write_text('{"text": "x", "label": NaN}\n')
+        self.refuse("line 1: is not a JSON object in UTF-8 (NaN and Infinity are not JSON)", data=bad)
         bad.write_text("".join(json.dumps({"text": "x", "label": i % 2}) + "\n" for i in range(19)))
         self.refuse("has 19 rows; at least 20", data=bad)
         bad.write_text("".join(json.dumps({"prompt": "x", "completion": "y"}) + "\n" for _ in range(30)))

@@ -106,7 +106,24 @@ class OperatorTest(unittest.TestCase):
         self.wait_for(lambda: len(self.steps()) == 1, process)
         time.sleep(0.1)
         process.terminate()
-        self.assertEqual(self.check_saved(process, "SIGTERM: finishing the validation after step 1, then saving in")["steps"], 1)
+        self.assertEqual(self.check_saved(process, "SIGTERM: dropping the validation after step 1, then saving in")["steps"], 1)
+
+    def test_a_signal_within_the_last_validation_says_how_to_make_it_up(self):
+        (self.path / "long").write_text("a long text to validate with. " * 30000)
+        validated = ("--set", 'data.validation=["long"]')
+        process = self.start(*validated)
+        self.wait_for(lambda: self.checkpoints()[-1:] == ["step-00000004"], process)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=100)
+        self.assertEqual((process.returncode, json.loads(out.splitlines()[-1])["finished"]), (0, True), err)
+        self.assertIn("Ctrl-C: dropping the validation after step 4; Ctrl-C twice more", err)
+        self.assertIn("the validation after the last step was dropped: it can be made up", err)
+        line = next(line for line in err.splitlines() if line.startswith("to go on: "))
+        (self.path / "long").write_text("a long text to validate with. " * 100)
+        done = subprocess.run(line.removeprefix("to go on: "), shell=True, cwd=self.path, capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIsNotNone(json.loads(done.stdout.splitlines()[-1])["validation_loss"])
 
     def test_a_run_that_must_finish_says_by_its_status_that_it_has_not(self):
         process = self.start(*FOREVER, "--must-finish")
@@ -667,6 +684,29 @@ sequence = 32
         self.assertFalse((self.path / "again").exists())
         self.assertTrue((self.path / "fourth/checkpoints/step-00000004/manifest.json").exists())
         self.assertTrue((self.path / "elsewhere/step-00000004/manifest.json").exists())
+
+    def test_a_folder_that_is_moved_or_copied_has_its_own_checkpoints(self):
+        def saved(folder):
+            return sorted(path.name for path in (self.path / folder / "checkpoints").glob("step-*"))
+
+        def train(*arguments):
+            done = subprocess.run([TOOLS / "l2l-train", *arguments], cwd=self.path, capture_output=True, text=True, timeout=200)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stderr
+
+        self.run_to_end("--output", "out")
+        (self.path / "out").rename(self.path / "moved")
+        shutil.copytree(self.path / "moved", self.path / "copy")
+        self.assertIn("resumed from moved/checkpoints/step-00000004", train("moved/config.toml", "--resume-if-any", "--steps", "5"))
+        said = train("copy/config.toml", "--output", "copy", "--resume-if-any", "--steps", "6")
+        self.assertIn("resumed from copy/checkpoints/step-00000004", said)
+        self.assertNotIn("settings have changed", said)
+        self.assertEqual((saved("moved"), saved("copy")), (["step-00000004", "step-00000005"], ["step-00000004", "step-00000006"]))
+        self.assertFalse((self.path / "out").exists())
+        shutil.copy(self.path / "copy/config.toml", self.path / "mine.toml")
+        (self.path / "mine.toml").write_text((self.path / "mine.toml").read_text().replace(str(self.path / "copy"), str(self.path)))
+        train("mine.toml", "--output", "second", "--steps", "2")
+        self.assertEqual((saved("second"), saved("copy")), (["step-00000002"], ["step-00000004", "step-00000006"]))
 
     def test_the_config_of_a_folder_that_is_resumed(self):
         config, kept = self.path / "out/config.toml", self.path / "out/config-until-step-4.toml"

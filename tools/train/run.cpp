@@ -85,6 +85,13 @@ void Run::check() const {
   }
 }
 
+bool Run::are_in_folder() const {
+  std::error_code ignored;
+  const auto resolved = [&](const fs::path& path) { return fs::weakly_canonical(fs::absolute(path), ignored); };
+  const fs::path folder = arguments_.output;
+  return !folder.empty() && resolved(options_.checkpoint.directory) == resolved(folder / "checkpoints");
+}
+
 void Run::check_outputs() const {
   const fs::path folder = arguments_.output;
   std::error_code ignored;
@@ -99,8 +106,7 @@ void Run::check_outputs() const {
   check_folder(folder, "--output");
   check_folder(options_.run.tensorboard, "run.tensorboard");
   const fs::path& checkpoints = options_.checkpoint.directory;
-  const bool are_in_folder = !folder.empty() && checkpoints == folder / "checkpoints";
-  std::vector<NamedFile> files = {{are_in_folder ? "--output" : "checkpoint.directory", checkpoints}};
+  std::vector<NamedFile> files = {{are_in_folder() ? "--output" : "checkpoint.directory", checkpoints}};
   if (!folder.empty()) {
     check_file(folder / "run.json", "--output", is_record);
     check_file(folder / "report.html", "--output", is_report);
@@ -139,7 +145,11 @@ int Run::run() {
                 ", saved in " + result.checkpoint.string() + ": continue with --resume");
   }
   show_run();
-  if (!is_finished(result.end)) say(next_command(arguments_, kUnfinished, options_.checkpoint.directory));
+  const bool dropped = options_.data.has_validation() && !result.validation && !signals_.stopped_by().empty();
+  if (dropped && is_finished(result.end)) say("the validation after the last step was dropped: it can be made up");
+  if (dropped || !is_finished(result.end)) {
+    say(next_command(arguments_, kUnfinished, options_.checkpoint.directory));
+  }
   const std::string line = json_text(summary(result));
   if (trainer_.rank() == 0 && !(std::cout << line << std::endl)) {
     throw Error("standard output cannot be written; the run is done and saved, and its last line is " + line);
@@ -152,7 +162,10 @@ void Run::resume() {
   if (arguments_.resume.empty()) return;
   const fs::path checkpoint = trainer_.resume(arguments_.resume, arguments_.allow_change);
   say("resumed from " + checkpoint.string());
-  const auto settings = [](const Options& options) { return to_toml(with_absolute_paths(options)); };
+  const auto settings = [&](Options options) {
+    options.checkpoint.directory = options_.checkpoint.directory;
+    return to_toml(with_absolute_paths(std::move(options)));
+  };
   Options before = checkpoint_options(checkpoint);
   if (settings(before) != settings(options_)) before_ = std::move(before);
   const std::string nothing = nothing_left();
@@ -198,7 +211,14 @@ void Run::make_folder() {
       return;
     }
   }
-  replace_file(config, to_toml(with_absolute_paths(options)));
+  replace_file(config, kept_text(std::move(options)));
+}
+
+// From anywhere the same run. Checkpoints within the folder stay there when that is moved or copied, or when another
+// run begins from its config.
+std::string Run::kept_text(Options options) const {
+  if (are_in_folder()) options.checkpoint.directory.clear();
+  return to_toml(with_absolute_paths(std::move(options)));
 }
 
 // Those of the checkpoint, where the resume has changed them. `begun`: from what the run began.
@@ -207,13 +227,13 @@ void Run::keep_settings(const fs::path& folder, const ModelOptions& begun) {
   before.model.pretrained = begun.pretrained;
   before.model.new_head = begun.new_head;
   const fs::path kept = folder / ("config-until-step-" + std::to_string(trainer_.completed_steps()) + ".toml");
-  replace_file(kept, to_toml(with_absolute_paths(before)));
+  replace_file(kept, kept_text(std::move(before)));
   say("settings have changed: " + (folder / "config.toml").string() + " has those of now, " + kept.string() +
       " those of before");
 }
 
 void Run::begin(std::int64_t completed, std::int64_t steps) {
-  progress_.emplace(completed, steps, options_.model.head == "custom" ? "samples" : "tokens", arguments_.quiet);
+  progress_.emplace(completed, steps, options_, arguments_.quiet);
   signals_.show_step(completed, 0);
 }
 
@@ -225,17 +245,23 @@ void Run::step(const StepReport& report) {
 }
 
 void Run::saving(std::int64_t step, SaveReason reason) {
-  if (reason == SaveReason::best || reason == SaveReason::end) signals_.show_saving();
+  if (reason == SaveReason::best || reason == SaveReason::end) signals_.show_saving(true);
   if (reason != SaveReason::asked) return;
   say("SIGUSR1: saving step " + std::to_string(step) + " in " + options_.checkpoint.directory.string());
 }
 
 void Run::saved(const fs::path& checkpoint) {
   say("saved " + checkpoint.string());
+  if (ending_) signals_.show_saving(false);
   if (!metrics_->add_allocator(trainer_.completed_steps())) trainer_.request_stop();
 }
 
-void Run::validating(std::int64_t) { signals_.show_validation(true); }
+void Run::validating(std::int64_t) {
+  signals_.show_validation(true);
+  progress_->begin_validation();
+}
+
+void Run::validation_goes_on(double share) { progress_->show_validation(trainer_.completed_steps(), share); }
 
 void Run::validated(std::int64_t step, const Evaluation& evaluation) {
   signals_.show_validation(false);
@@ -254,7 +280,8 @@ void Run::kept_best(const fs::path& checkpoint) {
 
 void Run::ending(RunEnd end) {
   progress_->finish();
-  signals_.show_saving();
+  ending_ = true;
+  signals_.show_saving(true);
   const std::string step = "step " + std::to_string(trainer_.completed_steps());
   if (const std::optional<double> ratio = progress_->measured_over_predicted()) {
     say(print("a step took %.2f times what was predicted (median)", *ratio));

@@ -36,6 +36,9 @@ class Run final : RunObserver {
   void make_outputs();
   void make_folder();
   void keep_settings(const std::filesystem::path& folder, const ModelOptions& begun);
+  // Whether checkpoints go into the folder of --output.
+  bool are_in_folder() const;
+  std::string kept_text(Options options) const;
 
   // As Trainer::run() tells.
   void begin(std::int64_t completed, std::int64_t steps) override;
@@ -43,6 +46,7 @@ class Run final : RunObserver {
   void saving(std::int64_t step, SaveReason reason) override;
   void saved(const std::filesystem::path& checkpoint) override;
   void validating(std::int64_t step) override;
+  void validation_goes_on(double share) override;
   void validated(std::int64_t step, const Evaluation& evaluation) override;
   void kept_best(const std::filesystem::path& checkpoint) override;
   void ending(RunEnd end) override;
@@ -61,7 +65,7 @@ class Run final : RunObserver {
   const Options& options_;
   const RunLimits limits_;
   const std::int64_t steps_;  // where this run ends; the schedule's length stays run.steps
-  bool stepped_ = false;
+  bool stepped_ = false, ending_ = false;
   std::optional<Options> before_;       // settings of the checkpoint that it goes on from, where these are others now
   std::optional<MetricsFile> metrics_;  // from make_outputs() on, as are the next two
   std::optional<RunLogReader> log_;

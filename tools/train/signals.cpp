@@ -77,7 +77,7 @@ std::string Signals::stopped_by() const { return name_of(stopped_by_); }
 void Signals::show_step(std::int64_t completed, double step_ms) {
   completed_ = completed;
   step_ms_ = step_ms;
-  saving_ = false;
+  saving_ = saved_ = false;
 }
 
 void Signals::serve() {
@@ -125,11 +125,13 @@ void Signals::ask_to_stop(int signal) {
 std::string Signals::what_now(const std::string& verb) {
   const std::lock_guard lock(mutex_);
   if (saving_) return "saving in " + directory_;
+  const std::string saves = stopped_by_ != 0 && !saved_ ? ", then saving in " + directory_ : "";
+  if (validating_) {
+    return (stopped_by_ != 0 ? "dropping" : verb) + " the validation after step " + std::to_string(completed_) + saves;
+  }
   const double seconds = step_ms_ * 1e-3;
   const std::string about = seconds >= 1 ? print(" (about %.0f s)", seconds) : "";
-  const std::string what = validating_ ? " the validation after step " + std::to_string(completed_)
-                                       : " step " + std::to_string(completed_ + 1) + about;
-  return verb + what + (stopped_by_ != 0 ? ", then saving in " + directory_ : "");
+  return verb + " step " + std::to_string(completed_ + 1) + about + saves;
 }
 
 }  // namespace l2l::tools

@@ -38,11 +38,11 @@ class Signals {
   void end();
   // The signal that asked first to end the run: "SIGTERM"; empty: none has.
   std::string stopped_by() const;
-  // What the run is doing, for the messages: a step after `completed` ones, which take about `step_ms`; a validation
-  // between two of them, or no longer; or saving.
+  // What the run is doing, for the messages: a step after `completed` ones, which take about `step_ms`; a validation,
+  // or no longer; saving, or no longer, after which nothing is left to save until the next step.
   void show_step(std::int64_t completed, double step_ms);
   void show_validation(bool runs) { validating_ = runs; }
-  void show_saving() { saving_ = true; }
+  void show_saving(bool runs) { saving_ = runs, saved_ = !runs; }
 
  private:
   void serve();
@@ -52,7 +52,7 @@ class Signals {
   std::string what_now(const std::string& verb);
 
   sigset_t taken_{};
-  std::atomic<bool> begun_{false}, done_{false}, validating_{false}, saving_{false};
+  std::atomic<bool> begun_{false}, done_{false}, validating_{false}, saving_{false}, saved_{false};
   std::atomic<int> stopped_by_{0};
   std::mutex mutex_;
   std::string directory_;       // guarded by mutex_
