@@ -185,7 +185,7 @@ void GroupMemory::cut_into_blocks(const GroupSpec& group) {
 }
 
 std::uint32_t GroupMemory::rule_of(const ParameterSpec& parameter) {
-  UpdateRule rule{parameter.rate, std::nullopt, parameter.statistic};
+  UpdateRule rule{parameter.rate, std::nullopt, parameter.statistic, parameter.decay};
   if (parameter.weight_decay >= 0) {
     rule.weight_decay = parameter.weight_decay;
   } else if (!parameter.decay) {

@@ -34,11 +34,12 @@ struct Block {
 };
 
 // How parameters are updated where they differ in it: as in ParameterSpec, with the weight decay, or nothing for the
-// optimizer's; `statistic`: not by the optimizer.
+// optimizer's; `statistic`: not by the optimizer; `decay`: matrices and tables, not norms and biases.
 struct UpdateRule {
   float rate = 1;
   std::optional<float> weight_decay;
   float statistic = 0;
+  bool decay = true;
   bool operator==(const UpdateRule&) const = default;
 };
 

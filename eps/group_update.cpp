@@ -177,9 +177,6 @@ class Lamb {
     return blocks.begin < blocks.end && target_.is_statistic(target_.memory.block(blocks.begin));
   }
   bool is_small(std::int64_t i) const { return elements(i) <= kTensorInCache; }
-  bool is_left_alone(BlockRange blocks) const {
-    return target_.memory.rule(target_.memory.block(blocks.begin)).weight_decay == 0.0f;
-  }
 
   // Jobs of small tensors, together at most kTensorInCache elements each.
   const std::vector<BlockRange>& make_batches() const {
@@ -215,10 +212,10 @@ class Lamb {
           static_cast<float>(constants.learning_rate * ratio));
     });
   }
-  // 1 where weights do not decay (biases, norms), as in the authors' code and NVIDIA's: those begin at zero, from where
+  // 1 of norms and biases, as in the authors' code and NVIDIA's: those begin at zero, from where
   // a ratio of their own norm would let them grow by a factor of 1 + learning_rate in each step.
   double ratio(BlockRange blocks) const {
-    if (blocks.begin == blocks.end || is_left_alone(blocks)) return 1;
+    if (blocks.begin == blocks.end || !target_.memory.rule(target_.memory.block(blocks.begin)).decay) return 1;
     LambSquares sum;
     for (std::int64_t i = blocks.begin; i < blocks.end; ++i) {
       const LambSquares& part = target_.workspace.squares[static_cast<std::size_t>(i)];

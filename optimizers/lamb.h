@@ -1,6 +1,6 @@
 // LAMB (You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", ICLR 2020, algorithm 2):
 // Adam's direction, weight decay inside it, scaled per tensor by the ratio of the norms of weights and direction; that
-// is 1 for parameters without decay (norms, biases), which both the authors' code and NVIDIA's leave out.
+// is 1 of norms and biases, which both the authors' code and NVIDIA's leave out.
 //
 //   r = (m / correction1) / (sqrt(v / correction2) + epsilon) + decay w
 //   w -= learning_rate trust_ratio(|w|, |r|) r

@@ -74,13 +74,19 @@ class PipelineEncoder final : public Encoder {
   }
 
  private:
+  // In Hugging Face's library nothing begins where a text does whose first character is removed.
+  static bool removes_first(const Normalizer& normalizer, std::string_view text) {
+    if (text.empty()) return false;
+    const std::size_t bytes = first_code_point(text).bytes;
+    return normalizer.apply(std::string(text.substr(0, bytes))).empty() &&
+           normalizer.apply(std::string(text)) == normalizer.apply(std::string(text.substr(bytes)));
+  }
+
   // `first`: it begins where the whole text does.
   void normalize(std::string_view text, bool first, std::vector<TokenId>& ids) {
     std::string changed;
     if (const Normalizer* const normalizer = pipeline_.parts().normalizer.get()) {
-      // In Hugging Face's library nothing begins where the text does whose first character is removed.
-      const std::string_view begin = text.substr(0, text.empty() ? 0 : first_code_point(text).bytes);
-      first = first && !normalizer->apply(std::string(begin)).empty();
+      first = first && !removes_first(*normalizer, text);
       text = changed = normalizer->apply(std::string(text));
     }
     if (pipeline_.normalized().empty()) return cut(text, first, ids);

@@ -57,8 +57,8 @@ std::string property(const std::string& name) {
 
 constexpr std::string_view kOptionLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ^-";
 
-// Of \w: within brackets, and alone, where the numbers of Latin-1 that are no digits (superscripts and fractions) are of
-// words, too.
+// Of \w: within brackets, and alone, where the numbers of Latin-1 that are no digits (superscripts and fractions) are
+// of words, too.
 constexpr std::string_view kWordInClass = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
 constexpr std::string_view kWord = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe]";
 constexpr std::string_view kNoWord = "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe]";
@@ -150,6 +150,7 @@ class Translation {
       refuse(std::string("\\") + kind);
     }
     if (in_class && kind == 'b') return replace(2, "\\x08");
+    if (in_class && kind == 'B') refuse("\\B in a class");
     if (kind == 'b' || kind == 'B') return word_border(/*is_one=*/kind == 'b');
     if (kind == 'v') return replace(2, "\\x0b");
     copy(2);

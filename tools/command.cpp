@@ -347,12 +347,9 @@ bool sets(const Options& options, std::string_view key) {
 Options ConfigArguments::load() const {
   Options options = load_options(config);
   for (const std::string& assignment : assignments) set_option(options, assignment);
-  if (!options.checkpoint.directory.empty()) return options;
-  std::erase(options.given, "checkpoint.directory");
-  const std::filesystem::path file = config, folder = file.parent_path();
-  std::error_code ignored;
-  const bool is_kept = std::filesystem::exists(folder / "run.json", ignored);
-  options.checkpoint.directory = is_kept ? folder / "checkpoints" : std::filesystem::path("checkpoints") / file.stem();
+  if (options.checkpoint.directory.empty()) {
+    options.checkpoint.directory = "checkpoints/" + std::filesystem::path(config).stem().string();
+  }
   return options;
 }
 

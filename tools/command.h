@@ -102,8 +102,7 @@ struct ConfigArguments {
   std::vector<std::string> assignments;
 
   void add_to(Command& command, bool required = true);
-  // The file, then the assignments in order. Unless set, checkpoint.directory is checkpoints/CONFIG; of a config that
-  // --output has kept, `checkpoints` beside it, wherever the folder is now. Throws BadInput.
+  // The file, then the assignments in order; checkpoint.directory is checkpoints/CONFIG unless set. Throws BadInput.
   Options load() const;
 };
 

@@ -138,7 +138,9 @@ int sample(const Arguments& arguments) {
   constexpr std::string_view kIds[] = {"tokens", "tokens32", "llm.c", "megatron", "npy"};
   const bool ids = std::find(std::begin(kIds), std::end(kIds), options.data.format) != std::end(kIds);
   if (ids && options.data.tokenizer == "bytes") {
-    throw BadInput(arguments.model + ": its model reads tokens of its own; give their numbers with --ids");
+    throw BadInput(arguments.model +
+                   ": its model reads tokens, and no tokenizer is beside it; give their numbers with --ids, or name " +
+                   "the tokenizer by --set data.tokenizer=FILE (\"bytes\": each byte is a token)");
   }
   return arguments.prompts.empty() ? sampler.continue_prompt() : sampler.continue_prompts();
 }

@@ -203,10 +203,8 @@ int train_chosen(const TrainArguments& arguments, Session& session) {
   line.finish();
   chosen.set("batch.micro_batch", std::to_string(trainer.options().batch.micro_batch), "as the plan has it");
   Run(arguments, trainer, session.signals, session.warnings).check();
-  std::erase_if(chosen.keys, [&](const ChosenKey& key) {  // the folder may be moved
-    return key.key == "checkpoint.directory" && key.reason == "--output";
-  });
-  folder.write_config(chosen.config());
+  // A dry run that is killed leaves what the next preparation clears away.
+  if (!arguments.dry_run) folder.write_config(chosen.config(arguments.output));
   if (!arguments.quiet) {
     const fs::path config = fs::path(arguments.output) / "config.toml";
     const std::string place = arguments.dry_run ? "" : " (" + config.string() + ")";

@@ -82,8 +82,11 @@ void Progress::show_validation(std::int64_t step, double share) {
 
 std::int64_t Progress::validations_left(std::int64_t step, double seconds) const {
   if (!validates_) return 0;
-  std::int64_t left = validate_minutes_ > 0 ? static_cast<std::int64_t>(seconds / (60 * validate_minutes_)) : 0;
-  if (validate_every_ > 0) left = std::max(left, (steps_ - 1) / validate_every_ - step / validate_every_);
+  const auto steps = static_cast<double>(steps_ - step);
+  const double by_time = validate_minutes_ > 0 ? std::min(steps, seconds / (60 * validate_minutes_)) : 0;
+  auto left = static_cast<std::int64_t>(by_time);
+  // That of this step is still to come.
+  if (validate_every_ > 0) left = std::max(left, (steps_ - 1) / validate_every_ - (step - 1) / validate_every_);
   return left + 1;  // the one at the end
 }
 
@@ -96,8 +99,8 @@ std::string Progress::time_left(std::int64_t step, double elapsed) const {
     return "ETA " + clock_time(seconds) + print(" and %lld validation", static_cast<long long>(validations)) +
            (validations == 1 ? "" : "s");
   }
-  return "ETA " +
-         clock_time(seconds + static_cast<double>(validations) * validation_seconds_ / static_cast<double>(validations_));
+  return "ETA " + clock_time(seconds + static_cast<double>(validations) * validation_seconds_ /
+                                           static_cast<double>(validations_));
 }
 
 // On a line of its own, which stays.

@@ -16,8 +16,7 @@ namespace l2l::tools {
 // Thread-bound.
 class Progress {
  public:
-  // Shows nothing when `quiet`. `first`: steps completed when the run begins. `unit`: what StepReport::tokens counts.
-  // Of a run of these options.
+  // Of a run of these options. Shows nothing when `quiet`. `first`: steps completed when the run begins.
   Progress(std::int64_t first, std::int64_t steps, const Options& options, bool quiet);
 
   void show(const StepReport& report);

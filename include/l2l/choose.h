@@ -24,8 +24,9 @@ struct L2L_API ChosenRun {
   Options options() const;      // of these keys
   // Replaces the key's value, or adds the key.
   void set(const std::string& key, const std::string& value, const std::string& reason);
-  // A config file of these keys, with the reasons as comments.
-  std::string config() const;
+  // A config file of these keys, with the reasons as comments. `folder`: where it will lie, and what is there, rows and
+  // checkpoints, is named from there, so that the folder can be moved; empty: nowhere.
+  std::string config(const std::filesystem::path& folder = {}) const;
 };
 
 // Chooses what trains the Hugging Face model in `pretrained` on the JSON Lines in `data`, whose rows all have the same

@@ -224,7 +224,7 @@ struct ParameterGroup {
 struct OptimizerOptions {
   std::string name = "adamw";         // "adamw" (Loshchilov & Hutter, 2019) | "lamb" (You et al., 2020) | "sgd"
   double learning_rate = 1e-3;        // the highest of the schedule
-  double beta1 = 0.9, beta2 = 0.999;  // adamw, lamb: decay of the moments, in [0, 1); key: betas = [0.9, 0.999]
+  double beta1 = 0.9, beta2 = 0.999;  // adamw, lamb: decay of the moments, at most 0.999999; key: betas = [0.9, 0.999]
   double epsilon = 1e-8;              // adamw, lamb: added to the denominator
   double momentum = 0.9;              // sgd
   // Of matrices and tables, not of norms and biases. adamw, lamb: decoupled from the gradient. sgd: added to it, before
@@ -392,7 +392,8 @@ struct EpsOptions {
 };
 
 struct CheckpointOptions {
-  // Empty: nothing is saved; l2l-train then takes checkpoints/NAME, where its config is NAME.toml.
+  // Empty: nothing is saved; l2l-train then takes checkpoints/NAME, where its config is NAME.toml. In a file that
+  // load_options() reads, "<config>/NAME" is NAME beside that file.
   std::filesystem::path directory;
   std::int64_t every = 0;  // steps between saves, which are written while training goes on; 0: at the end only
   double minutes = 30;     // a save also begins when the last one began so long ago; 0: it does not

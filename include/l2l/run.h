@@ -99,7 +99,8 @@ class L2L_API RunObserver {
   virtual void saving(std::int64_t step, SaveReason reason);
   virtual void saved(const std::filesystem::path& checkpoint);
   virtual void validating(std::int64_t step);
-  // Between its minibatches: the share that is done. No function of the trainer may be called.
+  // Between validating() and validated(), before each minibatch: the share that is done. Only request_stop() and what
+  // is const may be called.
   virtual void validation_goes_on(double share);
   virtual void validated(std::int64_t step, const Evaluation& evaluation);
   // It was the best so far; `checkpoint` is what checkpoint.best keeps.

@@ -57,6 +57,10 @@ void expand_home(Options& options) {
 
 void resolve_inputs(Options& options, const fs::path& config) {
   const fs::path folder = config.parent_path();
+  if (const std::string name = options.checkpoint.directory.string(); name.starts_with(kBesideConfig)) {
+    options.checkpoint.directory = folder / name.substr(kBesideConfig.size());
+    std::erase(options.given, "checkpoint.directory");
+  }
   std::error_code error;
   if (folder.empty() || fs::equivalent(folder, fs::current_path(error), error)) return;
   for_each_input(options, [&](std::string_view key, std::string& name) {

@@ -116,6 +116,18 @@ class OneCommandTest(unittest.TestCase):
         self.assertEqual(refused.returncode, 2, refused.stderr)
         self.assertIn("--output out: is there already and not empty", refused.stderr)
 
+    def test_a_folder_that_is_moved_goes_on_from_its_own(self):
+        self.assertEqual(self.train("--set", "run.steps=3", "--steps", "1").returncode, 0)
+        (self.path / "out").rename(self.path / "moved")
+        by_config = self.run_tool("moved/config.toml", "--output", "moved", "--resume-if-any", "--steps", "2")
+        self.assertEqual(by_config.returncode, 0, by_config.stderr)
+        self.assertIn("resumed from moved/checkpoints/step-00000001", by_config.stderr)
+        self.assertNotIn("settings have changed", by_config.stderr)
+        done = self.train("--resume-if-any", output="moved")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("resumed from moved/checkpoints/step-00000002", done.stderr)
+        self.assertFalse((self.path / "out").exists())
+
     def test_a_preparation_that_was_killed_begins_anew(self):
         out, user = self.path / "out", self.path / "user/data/train.jsonl"
         run = subprocess.Popen([TOOLS / "l2l-train", "--pretrained", MODEL, "--data", self.rows, "--output", out], stderr=subprocess.DEVNULL,

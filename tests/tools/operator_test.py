@@ -109,9 +109,9 @@ class OperatorTest(unittest.TestCase):
         self.assertEqual(self.check_saved(process, "SIGTERM: dropping the validation after step 1, then saving in")["steps"], 1)
 
     def test_a_signal_within_the_last_validation_says_how_to_make_it_up(self):
-        (self.path / "long").write_text("a long text to validate with. " * 30000)
+        (self.path / "long").write_text("a long text to validate with. " * 8000)
         validated = ("--set", 'data.validation=["long"]')
-        process = self.start(*validated)
+        process = self.start(*validated, "--set", "run.validate_every=3")  # of which the first is made
         self.wait_for(lambda: self.checkpoints()[-1:] == ["step-00000004"], process)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)

@@ -142,6 +142,8 @@ class TerminalTest(unittest.TestCase):
         shown = self.on_terminal(80, "--metrics", "m.jsonl")
         for step in (3, 6):
             self.assertRegex(shown, rf"\nstep {step}  validation loss [0-9.]+\r\n|{re.escape(ERASE)}step {step}  validation loss [0-9.]+\r\n")
+        self.assertRegex(shown, r"step 1/8  [^\r]*ETA \d:\d\d and 3 validations")
+        self.assertRegex(shown, r"step 4/8  [^\r]*ETA \d:\d\d  ")
         lines = [json.loads(line) for line in (self.path / "m.jsonl").read_text().splitlines()]
         self.assertEqual([line["step"] for line in lines if "validation_loss" in line], [3, 6, 8])
 

@@ -73,7 +73,9 @@ std::string next_command(const TrainArguments& arguments, int status, const std:
     }
     return "to go on: " + command_line(words) + " --resume " + quoted(directory.string());
   }
-  const bool made = !arguments.output.empty() && arguments.resume.empty() && !arguments.resume_if_any;
+  std::error_code ignored;
+  const bool made = !arguments.output.empty() && arguments.resume.empty() && !arguments.resume_if_any &&
+                    std::filesystem::exists(arguments.output, ignored);
   return (made ? "once " + quoted(arguments.output) + " is removed, to start again: " : "to start again: ") + same;
 }
 

@@ -46,6 +46,16 @@ std::optional<Options> config_in(const fs::path& file) {
   }
 }
 
+// Files that are in the folder, by their names from there.
+void name_data_from(const fs::path& folder, Options& options) {
+  const std::string inside = (folder / "").string();
+  for (std::vector<std::string>* const names : {&options.data.train, &options.data.validation}) {
+    for (std::string& name : *names) {
+      if (name.starts_with(inside)) name.erase(0, inside.size());
+    }
+  }
+}
+
 // Throws BadInput where saves make, move or remove the file: within a checkpoint, or in its place.
 void check_apart_from_saves(const NamedFile& file, const fs::path& checkpoints) {
   if (file.path.empty() || checkpoints.empty()) return;
@@ -145,7 +155,8 @@ int Run::run() {
                 ", saved in " + result.checkpoint.string() + ": continue with --resume");
   }
   show_run();
-  const bool dropped = options_.data.has_validation() && !result.validation && !signals_.stopped_by().empty();
+  const bool dropped =
+      options_.data.has_validation() && validated_step_ != trainer_.completed_steps() && !signals_.stopped_by().empty();
   if (dropped && is_finished(result.end)) say("the validation after the last step was dropped: it can be made up");
   if (dropped || !is_finished(result.end)) {
     say(next_command(arguments_, kUnfinished, options_.checkpoint.directory));
@@ -162,9 +173,11 @@ void Run::resume() {
   if (arguments_.resume.empty()) return;
   const fs::path checkpoint = trainer_.resume(arguments_.resume, arguments_.allow_change);
   say("resumed from " + checkpoint.string());
-  const auto settings = [&](Options options) {
-    options.checkpoint.directory = options_.checkpoint.directory;
-    return to_toml(with_absolute_paths(std::move(options)));
+  const auto settings = [](Options options) {  // wherever the run's folder is
+    options = with_absolute_paths(std::move(options));
+    name_data_from(options.checkpoint.directory.parent_path(), options);
+    options.checkpoint.directory.clear();
+    return to_toml(options);
   };
   Options before = checkpoint_options(checkpoint);
   if (settings(before) != settings(options_)) before_ = std::move(before);
@@ -207,18 +220,20 @@ void Run::make_folder() {
     }
     if (before_) {
       keep_settings(folder, options.model);
-    } else if (!there || to_toml(*there) != text_in(config)) {
+    } else if (!there || to_toml(parse_options(text_in(config), config.string())) != text_in(config)) {
       return;
     }
   }
   replace_file(config, kept_text(std::move(options)));
 }
 
-// From anywhere the same run. Checkpoints within the folder stay there when that is moved or copied, or when another
-// run begins from its config.
+// From anywhere the same run; but what is in the folder is named from there, so that it is found where that is moved or
+// copied, and another run that begins from its config has checkpoints of its own.
 std::string Run::kept_text(Options options) const {
-  if (are_in_folder()) options.checkpoint.directory.clear();
-  return to_toml(with_absolute_paths(std::move(options)));
+  options = with_absolute_paths(std::move(options));
+  if (are_in_folder()) options.checkpoint.directory = "<config>/checkpoints";
+  name_data_from(fs::absolute(arguments_.output).lexically_normal(), options);
+  return to_toml(options);
 }
 
 // Those of the checkpoint, where the resume has changed them. `begun`: from what the run began.
@@ -257,6 +272,7 @@ void Run::saved(const fs::path& checkpoint) {
 }
 
 void Run::validating(std::int64_t) {
+  if (ending_) signals_.show_saving(false);  // what a resumed run goes on from is saved already
   signals_.show_validation(true);
   progress_->begin_validation();
 }
@@ -265,6 +281,7 @@ void Run::validation_goes_on(double share) { progress_->show_validation(trainer_
 
 void Run::validated(std::int64_t step, const Evaluation& evaluation) {
   signals_.show_validation(false);
+  validated_step_ = step;
   std::string line = "step " + std::to_string(step) + "  validation loss " + std::to_string(evaluation.loss);
   for (const auto& [name, value] : evaluation.metrics) line += "  " + name + " " + std::to_string(value);
   say(line);

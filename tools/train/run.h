@@ -66,6 +66,7 @@ class Run final : RunObserver {
   const RunLimits limits_;
   const std::int64_t steps_;  // where this run ends; the schedule's length stays run.steps
   bool stepped_ = false, ending_ = false;
+  std::int64_t validated_step_ = -1;    // the last one that was validated
   std::optional<Options> before_;       // settings of the checkpoint that it goes on from, where these are others now
   std::optional<MetricsFile> metrics_;  // from make_outputs() on, as are the next two
   std::optional<RunLogReader> log_;

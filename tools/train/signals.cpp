@@ -129,6 +129,7 @@ std::string Signals::what_now(const std::string& verb) {
   if (validating_) {
     return (stopped_by_ != 0 ? "dropping" : verb) + " the validation after step " + std::to_string(completed_) + saves;
   }
+  if (saved_) return "ending the run";
   const double seconds = step_ms_ * 1e-3;
   const std::string about = seconds >= 1 ? print(" (about %.0f s)", seconds) : "";
   return verb + " step " + std::to_string(completed_ + 1) + about + saves;
