@@ -58,22 +58,10 @@ HostAvailable HostMemory::address_space() const {
   return {limit.rlim_cur > used ? limit.rlim_cur - used : 0, "the address-space limit (ulimit -v)"};
 }
 
-std::vector<HostAvailable> HostMemory::shared_limits() const {
+std::vector<HostAvailable> HostMemory::limits(int processes) const {
   std::vector<HostAvailable> all = control_group_limits(proc_);
   // First, so that the machine is named where limits are equal.
   all.insert(all.begin(), {read_kib_field(proc_ / "meminfo", "MemAvailable"), "MemAvailable of the machine"});
-  return all;
-}
-
-HostAvailable HostMemory::available() const {
-  std::vector<HostAvailable> all = shared_limits();
-  all.push_back(address_space());
-  return std::ranges::min(all, {}, &HostAvailable::bytes);
-}
-
-HostAvailable HostMemory::capacity(int processes) const {
-  const Bytes held = resident();
-  std::vector<HostAvailable> all = shared_limits();
   if (processes > 1) {
     for (HostAvailable& each : all) {
       each.bytes /= static_cast<Bytes>(processes);
@@ -81,6 +69,16 @@ HostAvailable HostMemory::capacity(int processes) const {
     }
   }
   all.push_back(address_space());
+  return all;
+}
+
+HostAvailable HostMemory::available() const {
+  return std::ranges::min(limits(/*processes=*/1), {}, &HostAvailable::bytes);
+}
+
+HostAvailable HostMemory::capacity(int processes) const {
+  const Bytes held = resident();
+  std::vector<HostAvailable> all = limits(processes);
   for (HostAvailable& each : all) {
     const Bytes room = std::numeric_limits<Bytes>::max() - held;
     each.bytes = std::min(each.limit, held + std::min(each.bytes, room));

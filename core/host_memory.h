@@ -35,8 +35,8 @@ class HostMemory {
   HostAvailable capacity(int processes = 1) const;
 
  private:
-  HostAvailable address_space() const;               // RLIMIT_AS
-  std::vector<HostAvailable> shared_limits() const;  // with other processes
+  HostAvailable address_space() const;  // RLIMIT_AS
+  std::vector<HostAvailable> limits(int processes) const;
 
   std::filesystem::path proc_;
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 
 #include "l2l/errors.h"
 #include "text/characters.h"
@@ -64,15 +63,14 @@ void AddedTokens::add(AddedToken token, const std::string& place) {
   tokens_.push_back(std::move(token));
 }
 
-TokenFinder::TokenFinder(std::vector<AddedToken> tokens) {
-  std::map<std::string, AddedToken> by_content;
-  for (const AddedToken& token : tokens) {
-    if (!token.content.empty()) by_content.emplace(token.content, token);
-  }
-  for (auto& [content, token] : by_content) {
+TokenFinder::TokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  std::erase_if(tokens_, [](const AddedToken& token) { return token.content.empty(); });
+  std::ranges::stable_sort(tokens_, {}, &AddedToken::content);
+  const auto repeated = std::ranges::unique(tokens_, {}, &AddedToken::content);
+  tokens_.erase(repeated.begin(), repeated.end());
+  for (const AddedToken& token : tokens_) {
     ++begin_[first_byte(token) + 1];
-    lengths_[first_byte(token)].push_back(content.size());
-    tokens_.push_back(std::move(token));
+    lengths_[first_byte(token)].push_back(token.content.size());
   }
   for (int byte = 0; byte < 256; ++byte) begin_[byte + 1] += begin_[byte];
   for (std::vector<std::size_t>& lengths : lengths_) {

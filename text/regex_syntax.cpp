@@ -60,8 +60,9 @@ constexpr std::string_view kOptionLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHI
 // Of \w: within brackets, and alone, where the numbers of Latin-1 that are no digits (superscripts and fractions) are
 // of words, too.
 constexpr std::string_view kWordInClass = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
-constexpr std::string_view kWord = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe]";
-constexpr std::string_view kNoWord = "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe]";
+std::string word(std::string_view bracket = "[") {
+  return std::string(bracket) + std::string(kWordInClass) + "\\xb2\\xb3\\xb9\\xbc-\\xbe]";
+}
 
 // [:NAME:], as the tables of Oniguruma have it.
 constexpr Name kPosixClasses[] = {{"alnum", "\\p{Alphabetic}\\p{Nd}"},
@@ -125,10 +126,10 @@ class Translation {
       case 'S':
         return replace(2, "\\P{White_Space}");
       case 'w':
-        return replace(2, in_class ? kWordInClass : kWord);
+        return replace(2, in_class ? std::string(kWordInClass) : word());
       case 'W':
         if (in_class) refuse("\\W in a class");
-        return replace(2, kNoWord);
+        return replace(2, word("[^"));
       case 'd':
         return replace(2, "\\p{Nd}");
       case 'D':
@@ -158,8 +159,8 @@ class Translation {
 
   // \b and \B, by what \w is.
   void word_border(bool is_one) {
-    const std::string behind = "(?<=" + std::string(kWord) + ")", not_behind = "(?<!" + std::string(kWord) + ")",
-                      ahead = "(?=" + std::string(kWord) + ")", not_ahead = "(?!" + std::string(kWord) + ")";
+    const std::string behind = "(?<=" + word() + ")", not_behind = "(?<!" + word() + ")", ahead = "(?=" + word() + ")",
+                      not_ahead = "(?!" + word() + ")";
     replace(2, is_one ? "(?:" + behind + not_ahead + "|" + not_behind + ahead + ")"
                       : "(?:" + behind + ahead + "|" + not_behind + not_ahead + ")");
   }
@@ -171,14 +172,10 @@ class Translation {
     const bool negated = rest_[2] == '^';
     const std::string_view name = rest_.substr(negated ? 3 : 2, end - (negated ? 3 : 2));
     const auto known = std::ranges::find(kPosixClasses, name, &Name::name);
-    if (known == std::end(kPosixClasses)) refuse("the class " + std::string(rest_.substr(0, end + 2)));
-    std::string by(known->category);
-    if (negated) {
-      if (!by.starts_with("\\p{") || by.find('\\', 1) != by.npos) {
-        refuse("the class " + std::string(rest_.substr(0, end + 2)));
-      }
-      by[1] = 'P';
-    }
+    std::string by(known == std::end(kPosixClasses) ? "" : known->category);
+    const bool is_property = by.starts_with("\\p{") && by.find('\\', 1) == by.npos;
+    if (by.empty() || (negated && !is_property)) refuse("the class " + std::string(rest_.substr(0, end + 2)));
+    if (negated) by[1] = 'P';
     replace(end + 2, by);
   }
 

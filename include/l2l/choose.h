@@ -24,8 +24,8 @@ struct L2L_API ChosenRun {
   Options options() const;      // of these keys
   // Replaces the key's value, or adds the key.
   void set(const std::string& key, const std::string& value, const std::string& reason);
-  // A config file of these keys, with the reasons as comments. `folder`: where it will lie, and what is there, rows and
-  // checkpoints, is named from there, so that the folder can be moved; empty: nowhere.
+  // A config file of these keys, with the reasons as comments. `folder`: where it will lie (with_paths_beside());
+  // empty: nowhere.
   std::string config(const std::filesystem::path& folder = {}) const;
 };
 

@@ -461,5 +461,8 @@ L2L_API std::string to_toml(const Options& options);
 // The options with the names of all files and folders made absolute, from those relative to the working directory: to
 // be written to a config that is read anywhere.
 L2L_API Options with_absolute_paths(Options options);
+// The same, but what is read in `folder`, and a checkpoint.directory in it, are named from there, as load_options()
+// reads them: to be written to a config in that folder, which can then be moved.
+L2L_API Options with_paths_beside(Options options, const std::filesystem::path& folder);
 
 }  // namespace l2l

@@ -9,15 +9,6 @@
 namespace l2l::runtime {
 namespace {
 
-std::unique_ptr<text::Tokenizer> open(const std::filesystem::path& tokenizer) {
-  try {
-    return text::open_tokenizer_or_bytes(tokenizer);
-  } catch (const BadInput& error) {
-    throw BadInput(std::string("data.tokenizer: ") + error.what(),
-                   {.file = error.place().file, .field = error.place().field, .key = "data.tokenizer"});
-  }
-}
-
 std::int32_t end_of_text(const std::filesystem::path& path, const text::Tokenizer& tokenizer) {
   if (path == "bytes") return -1;
   const std::string text = special_token(path, "eos_token");
@@ -85,9 +76,18 @@ class PrefixBytes {
 
 }  // namespace
 
+std::unique_ptr<text::Tokenizer> open_data_tokenizer(const std::filesystem::path& tokenizer) {
+  try {
+    return text::open_tokenizer_or_bytes(tokenizer);
+  } catch (const BadInput& error) {
+    throw BadInput(std::string("data.tokenizer: ") + error.what(),
+                   {.file = error.place().file, .field = error.place().field, .key = "data.tokenizer"});
+  }
+}
+
 DocumentEncoder::DocumentEncoder(const TextSettings& settings, int threads)
     : settings_(settings),
-      tokenizer_(open(settings.tokenizer)),
+      tokenizer_(open_data_tokenizer(settings.tokenizer)),
       end_of_text_(end_of_text(settings.tokenizer, *tokenizer_)),
       workers_("tokenizer", threads) {
   for (int thread = 0; thread < threads; ++thread) encoders_.push_back(tokenizer_->make_encoder());

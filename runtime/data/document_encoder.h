@@ -1,6 +1,7 @@
 // Documents of text to token ids, on several threads.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <vector>
@@ -18,6 +19,9 @@ struct EncodedDocument {
   std::int32_t label = kNoLabel;    // as in DataFiles::labels
   std::vector<std::int32_t> tags;   // of each id, as there; empty: the document has no words
 };
+
+// That of data.tokenizer. Throws BadInput naming the key.
+std::unique_ptr<text::Tokenizer> open_data_tokenizer(const std::filesystem::path& tokenizer);
 
 // Thread-bound.
 class DocumentEncoder {

@@ -17,7 +17,6 @@
 #include "runtime/options/architecture_defaults.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/model_directory.h"
-#include "runtime/options/option_paths.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
 #include "runtime/options/pretrained.h"
@@ -396,18 +395,6 @@ void ChosenRun::set(const std::string& key, const std::string& value, const std:
   keys.push_back({key, value, reason});
 }
 
-// With the names that begin in `folder` as load_options() reads them beside a config in it.
-static std::string value_beside(const ChosenKey& key, const fs::path& folder) {
-  const bool saves = key.key == "checkpoint.directory";
-  if (folder.empty() || (!saves && key.key != "data.train" && key.key != "data.validation")) return key.value;
-  std::string inside = quoted((absolute_path(folder) / "").string());
-  inside.pop_back();  // the quotes that end it
-  std::string value = key.value;
-  const std::size_t found = value.find(inside);
-  if (found != value.npos) value.replace(found + 1, inside.size() - 1, saves ? runtime::kBesideConfig : "");
-  return value;
-}
-
 std::string ChosenRun::config(const fs::path& folder) const {
   std::vector<std::string> sections;
   const auto section_of = [](const std::string& key) { return key.substr(0, key.find('.')); };
@@ -415,12 +402,18 @@ std::string ChosenRun::config(const fs::path& folder) const {
     const std::string section = section_of(each.key);
     if (std::find(sections.begin(), sections.end(), section) == sections.end()) sections.push_back(section);
   }
+  const Options own = folder.empty() ? Options() : options();
+  const Options beside = folder.empty() ? Options() : with_paths_beside(own, folder);
+  const auto value_of = [&](const ChosenKey& each) {
+    const std::string named = runtime::value_of(beside, each.key);
+    return named == runtime::value_of(own, each.key) ? each.value : named;
+  };
   std::string text;
   for (const std::string& section : sections) {
     text += (text.empty() ? "[" : "\n[") + section + "]\n";
     for (const ChosenKey& each : keys) {
       if (section_of(each.key) != section) continue;
-      text += each.key.substr(section.size() + 1) + " = " + value_beside(each, folder) + "  # " + each.reason + "\n";
+      text += each.key.substr(section.size() + 1) + " = " + value_of(each) + "  # " + each.reason + "\n";
     }
   }
   return text;

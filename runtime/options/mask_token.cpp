@@ -8,6 +8,7 @@
 #include "l2l/errors.h"
 #include "models/architecture.h"
 #include "runtime/data/chat_templates.h"
+#include "runtime/data/document_encoder.h"
 #include "text/tokenizer.h"
 
 namespace l2l::runtime {
@@ -33,21 +34,13 @@ std::optional<std::int32_t> id_of(const std::string& token, const text::Tokenize
   return ids.size() == 1 && tokenizer.decode(ids, /*special=*/true) == token ? std::optional(ids[0]) : std::nullopt;
 }
 
-std::unique_ptr<text::Tokenizer> open(const fs::path& path) {
-  try {
-    return text::open_tokenizer(path);
-  } catch (const BadInput& error) {
-    throw BadInput(error.what(), of_file(path.string(), "data.tokenizer"));
-  }
-}
-
 }  // namespace
 
 void set_mask_token(Options& options) {
   const fs::path path = options.data.tokenizer;
   if (options.data.mask_token >= 0 || path == "bytes" || !masks(options)) return;
   const std::int64_t vocabulary = options.model.vocabulary;
-  const std::unique_ptr<text::Tokenizer> tokenizer = open(path);
+  const std::unique_ptr<text::Tokenizer> tokenizer = runtime::open_data_tokenizer(path);
   try {
     std::string looked_for;
     for (const std::string& token : spellings(path)) {

@@ -91,4 +91,21 @@ Options with_absolute_paths(Options options) {
   return options;
 }
 
+Options with_paths_beside(Options options, const std::filesystem::path& folder) {
+  options = with_absolute_paths(std::move(options));
+  std::error_code ignored;
+  const std::filesystem::path base = std::filesystem::weakly_canonical(absolute_path(folder), ignored);
+  const auto name_from = [&](std::string_view, std::string& name) {
+    const std::filesystem::path inside = std::filesystem::weakly_canonical(name, ignored).lexically_relative(base);
+    if (!name.empty() && !inside.empty() && inside != "." && *inside.begin() != "..") name = inside.string();
+  };
+  runtime::for_each_input(options, name_from);
+  runtime::change(options.checkpoint.directory, "checkpoint.directory", [&](std::string_view key, std::string& name) {
+    const std::string before = name;
+    name_from(key, name);
+    if (name != before) name.insert(0, runtime::kBesideConfig);
+  });
+  return options;
+}
+
 }  // namespace l2l

@@ -46,16 +46,6 @@ std::optional<Options> config_in(const fs::path& file) {
   }
 }
 
-// Files that are in the folder, by their names from there.
-void name_data_from(const fs::path& folder, Options& options) {
-  const std::string inside = (folder / "").string();
-  for (std::vector<std::string>* const names : {&options.data.train, &options.data.validation}) {
-    for (std::string& name : *names) {
-      if (name.starts_with(inside)) name.erase(0, inside.size());
-    }
-  }
-}
-
 // Throws BadInput where saves make, move or remove the file: within a checkpoint, or in its place.
 void check_apart_from_saves(const NamedFile& file, const fs::path& checkpoints) {
   if (file.path.empty() || checkpoints.empty()) return;
@@ -95,13 +85,6 @@ void Run::check() const {
   }
 }
 
-bool Run::are_in_folder() const {
-  std::error_code ignored;
-  const auto resolved = [&](const fs::path& path) { return fs::weakly_canonical(fs::absolute(path), ignored); };
-  const fs::path folder = arguments_.output;
-  return !folder.empty() && resolved(options_.checkpoint.directory) == resolved(folder / "checkpoints");
-}
-
 void Run::check_outputs() const {
   const fs::path folder = arguments_.output;
   std::error_code ignored;
@@ -116,7 +99,8 @@ void Run::check_outputs() const {
   check_folder(folder, "--output");
   check_folder(options_.run.tensorboard, "run.tensorboard");
   const fs::path& checkpoints = options_.checkpoint.directory;
-  std::vector<NamedFile> files = {{are_in_folder() ? "--output" : "checkpoint.directory", checkpoints}};
+  const bool are_in_folder = !folder.empty() && checkpoints == folder / "checkpoints";
+  std::vector<NamedFile> files = {{are_in_folder ? "--output" : "checkpoint.directory", checkpoints}};
   if (!folder.empty()) {
     check_file(folder / "run.json", "--output", is_record);
     check_file(folder / "report.html", "--output", is_report);
@@ -175,7 +159,7 @@ void Run::resume() {
   say("resumed from " + checkpoint.string());
   const auto settings = [](Options options) {  // wherever the run's folder is
     options = with_absolute_paths(std::move(options));
-    name_data_from(options.checkpoint.directory.parent_path(), options);
+    options = with_paths_beside(options, options.checkpoint.directory.parent_path());
     options.checkpoint.directory.clear();
     return to_toml(options);
   };
@@ -224,16 +208,7 @@ void Run::make_folder() {
       return;
     }
   }
-  replace_file(config, kept_text(std::move(options)));
-}
-
-// From anywhere the same run; but what is in the folder is named from there, so that it is found where that is moved or
-// copied, and another run that begins from its config has checkpoints of its own.
-std::string Run::kept_text(Options options) const {
-  options = with_absolute_paths(std::move(options));
-  if (are_in_folder()) options.checkpoint.directory = "<config>/checkpoints";
-  name_data_from(fs::absolute(arguments_.output).lexically_normal(), options);
-  return to_toml(options);
+  replace_file(config, to_toml(with_paths_beside(std::move(options), folder)));
 }
 
 // Those of the checkpoint, where the resume has changed them. `begun`: from what the run began.
@@ -241,8 +216,9 @@ void Run::keep_settings(const fs::path& folder, const ModelOptions& begun) {
   Options before = *before_;
   before.model.pretrained = begun.pretrained;
   before.model.new_head = begun.new_head;
+  before.checkpoint.directory = options_.checkpoint.directory;  // the folder may have been moved since
   const fs::path kept = folder / ("config-until-step-" + std::to_string(trainer_.completed_steps()) + ".toml");
-  replace_file(kept, kept_text(std::move(before)));
+  replace_file(kept, to_toml(with_paths_beside(std::move(before), folder)));
   say("settings have changed: " + (folder / "config.toml").string() + " has those of now, " + kept.string() +
       " those of before");
 }

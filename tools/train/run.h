@@ -36,9 +36,6 @@ class Run final : RunObserver {
   void make_outputs();
   void make_folder();
   void keep_settings(const std::filesystem::path& folder, const ModelOptions& begun);
-  // Whether checkpoints go into the folder of --output.
-  bool are_in_folder() const;
-  std::string kept_text(Options options) const;
 
   // As Trainer::run() tells.
   void begin(std::int64_t completed, std::int64_t steps) override;

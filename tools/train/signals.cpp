@@ -77,7 +77,7 @@ std::string Signals::stopped_by() const { return name_of(stopped_by_); }
 void Signals::show_step(std::int64_t completed, double step_ms) {
   completed_ = completed;
   step_ms_ = step_ms;
-  saving_ = saved_ = false;
+  saving_ = Saving::none;
 }
 
 void Signals::serve() {
@@ -124,12 +124,12 @@ void Signals::ask_to_stop(int signal) {
 
 std::string Signals::what_now(const std::string& verb) {
   const std::lock_guard lock(mutex_);
-  if (saving_) return "saving in " + directory_;
-  const std::string saves = stopped_by_ != 0 && !saved_ ? ", then saving in " + directory_ : "";
+  if (saving_ == Saving::runs) return "saving in " + directory_;
+  const std::string saves = stopped_by_ != 0 && saving_ != Saving::done ? ", then saving in " + directory_ : "";
   if (validating_) {
     return (stopped_by_ != 0 ? "dropping" : verb) + " the validation after step " + std::to_string(completed_) + saves;
   }
-  if (saved_) return "ending the run";
+  if (saving_ == Saving::done) return "ending the run";
   const double seconds = step_ms_ * 1e-3;
   const std::string about = seconds >= 1 ? print(" (about %.0f s)", seconds) : "";
   return verb + " step " + std::to_string(completed_ + 1) + about + saves;

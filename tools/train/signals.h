@@ -42,9 +42,11 @@ class Signals {
   // or no longer; saving, or no longer, after which nothing is left to save until the next step.
   void show_step(std::int64_t completed, double step_ms);
   void show_validation(bool runs) { validating_ = runs; }
-  void show_saving(bool runs) { saving_ = runs, saved_ = !runs; }
+  void show_saving(bool runs) { saving_ = runs ? Saving::runs : Saving::done; }
 
  private:
+  enum class Saving : std::uint8_t { none, runs, done };  // since the last step
+
   void serve();
   void answer(int signal);
   void ask(void (Trainer::*request)());
@@ -52,7 +54,8 @@ class Signals {
   std::string what_now(const std::string& verb);
 
   sigset_t taken_{};
-  std::atomic<bool> begun_{false}, done_{false}, validating_{false}, saving_{false}, saved_{false};
+  std::atomic<bool> begun_{false}, done_{false}, validating_{false};
+  std::atomic<Saving> saving_{Saving::none};
   std::atomic<int> stopped_by_{0};
   std::mutex mutex_;
   std::string directory_;       // guarded by mutex_
